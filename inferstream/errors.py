@@ -11,7 +11,7 @@ InferstreamError
         Refused
             LimitExceeded (keys/errors.py), Unauthenticated (keys/errors.py)
     InvalidRequest
-        InvalidModelURI, UnopenedState (server/rest/dialects/openai), UsesRegions (protos/regions.py)
+        InvalidModelURI, UnopenedState (server/rest/dialects/openai)
         CodecError
             CodecNotFound, InputsNotFound, OutputNotFound
     NotFound

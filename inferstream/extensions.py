@@ -41,6 +41,8 @@ HINTS = "inferstream.hints"
 ADAPTERS = "inferstream.adapters"
 OUTPUTS = "inferstream.outputs"
 FETCHERS = "inferstream.fetchers"
+PROTOCOL_EXTENSIONS = "inferstream.protocol_extensions"
+PROTO_FILES = "inferstream.proto_files"
 SETTINGS = "inferstream.settings"
 MODEL_SETTINGS = "inferstream.model_settings"
 
@@ -66,6 +68,8 @@ FIELDS = {
     ADAPTERS: ("adapters",),
     OUTPUTS: ("outputs",),
     FETCHERS: ("fetchers",),
+    PROTOCOL_EXTENSIONS: ("protocol_extensions",),
+    PROTO_FILES: ("proto_files",),
 }
 """The fields of `Extension` with the entries of each group. Packages may also name these as entry points."""
 
@@ -210,6 +214,12 @@ def _say(line: str) -> None:
 def input_names(field: str) -> frozenset[str]:
     """The names in `json_inputs` or `optional_inputs` of all extensions."""
     return frozenset(name for extension in extensions().values() for name in getattr(extension, field))
+
+
+@cache
+def references() -> Mapping[str, str]:
+    """The `references` of all extensions."""
+    return {name: text for each in extensions().values() for name, text in each.references.items()}
 
 
 def extensions(*, ours: bool = False) -> Mapping[str, "Extension"]:

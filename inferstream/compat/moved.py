@@ -41,9 +41,7 @@ def find_moved(name: str) -> ModuleSpec | None:
             spec = find_spec(path)
             if spec is None:
                 return None
-            return ModuleSpec(
-                name, MovedModule(path), is_package=spec.submodule_search_locations is not None
-            )
+            return ModuleSpec(name, MovedModule(path), is_package=spec.submodule_search_locations is not None)
         parent, _, last = parent.rpartition(".")
         inner = f".{last}{inner}"
     return None

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
-from ipaddress import ip_address
 from math import inf
 from time import time
 from typing import TypeVar
@@ -15,6 +14,7 @@ from ..keys.counters import Counters
 from ..keys.credentials import SplitHeaders, split
 from ..keys.quotas import Quotas
 from ..settings import Settings
+from ..settings.served import is_loopback as is_loopback
 from .caller import Caller
 from .metering import Metering
 from .proxies import Proxies
@@ -193,13 +193,3 @@ class Access:
             await self.keys.close()
         if self._audit is not None:
             await asyncio.to_thread(self._audit.close)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens on `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -33,7 +33,7 @@ def strictness_of(settings: ModelSettings, for_mlserver: bool) -> Strictness:
         return chosen
     if for_mlserver or settings.implementation_.startswith(MLSERVER):
         return "off"
-    return "strict" if settings.triton_config else "declared"
+    return "strict" if settings.configuration else "declared"
 
 
 class Checks(Protocol):
@@ -67,7 +67,7 @@ def checks_of(signature: Signature, strictness: Strictness, most_rows: int = 0) 
 
 def most_rows_of(settings: ModelSettings) -> int:
     """The rows that a request to a model may have, as its `config.pbtxt` says it; 0 where nothing says it."""
-    size: int = settings.triton_config.get("max_batch_size", 0)
+    size: int = settings.configuration.get("max_batch_size", 0)
     return size
 
 

@@ -92,8 +92,8 @@ def _classes(
 
 def _batches_of(settings: ModelSettings) -> bool | None:
     """Whether the outputs of a model begin with the dimension of a batch; None if nothing says so."""
-    if settings.triton_config:
-        return int(settings.triton_config.get("max_batch_size", 0)) > 0
+    if settings.configuration:
+        return int(settings.configuration.get("max_batch_size", 0)) > 0
     return True if settings.max_batch_size > 1 else None
 
 

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
-from ..errors import DeadlineExceeded, Draining, ModelNotFound, ModelNotReady, Unsupported
+from ..errors import DeadlineExceeded, Draining, ModelNotFound, ModelNotReady
+from ..extensions import PROTOCOL_EXTENSIONS, loaded
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..keys.credentials import split
 from ..settings import ModelSettings, Settings
@@ -20,10 +21,8 @@ from .edges import CallGraph
 from .execution.base import Capabilities
 from .facets import Faceted
 from .first_calls import NotLoaded
-from .live_settings import LiveSettings
 from .peers import Peers
 from .proxies import Proxies
-from .regions import SYSTEM_SHARED_MEMORY, Regions, shares_memory
 from .residency import Resident, evicts_var
 from .server_parts import ServerParts
 from .serving import Serving
@@ -81,17 +80,16 @@ class DataPlane:
         self.peers = peers or Peers()
         self.credentials = Credentials(settings.credential_headers)
         self._proxies = Proxies.of(settings) or None
-        self.live = LiveSettings(settings, self.peers)
-        """What changes while the server runs."""
         self.cancel = Cancelling(lambda: registry.lives(), self.peers, self.credentials).cancel
         """Cancels every call of a request id and of the caller's credentials."""
-        self._regions = Regions(settings, self.peers) if shares_memory(settings) else None
         extensions = [each for each in EXTENSIONS if settings.frontends == 1 or each not in OF_ONE_FRONT_END]
-        shared = [] if self._regions is None else [SYSTEM_SHARED_MEMORY]
+        joined = [
+            plugin.name for plugin, has in loaded(PROTOCOL_EXTENSIONS, settings.strict) if has(settings)
+        ]
         self._metadata = MetadataServerResponse(
             name=settings.server_name,
             version=settings.server_version,
-            extensions=[*extensions, *shared, *settings.extensions],
+            extensions=[*sorted([*extensions, *joined]), *settings.extensions],
         )
 
     def of(self, make: Callable[[ServerParts], Result]) -> Result:
@@ -231,15 +229,6 @@ class DataPlane:
         """Raises ModelNotFound, ModelNotReady."""
         served = await self.when_loaded(lambda: self._registry.serving(name, version))
         return await served.execution.metadata()
-
-    def regions(self) -> Regions:
-        """The shared memory that clients have registered. Raises Unsupported where the settings turn it off."""
-        if self._regions is None:
-            raise Unsupported(
-                f'This server does not have the extension "{SYSTEM_SHARED_MEMORY}": it is on where the server listens '
-                "on loopback, or by the setting shared_memory."
-            )
-        return self._regions
 
     def described(self, name: str, version: str | None = None) -> Described:
         """What people are told of a model. Raises ModelNotFound, ModelNotReady."""

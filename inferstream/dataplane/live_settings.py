@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 
 from inferstream import Settings
-from inferstream.ext.calls import PeerQuestion, Peers
+from inferstream.ext.calls import PeerQuestion, Peers, ServerParts
 from inferstream.plugins.otel.settings import OtelSettings
 
 from ..errors import InvalidRequest
@@ -85,6 +85,11 @@ class LiveSettings:
                     f'"{name}" cannot change while the server runs: tracing_server decides what is traced'
                 )
         return now
+
+
+def build_live_settings(parts: ServerParts) -> LiveSettings:
+    """The log and the trace of a server."""
+    return LiveSettings(parts.settings, parts.peers)
 
 
 def _check(name: str, value: object, known: Mapping[str, LogValue]) -> None:

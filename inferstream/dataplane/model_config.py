@@ -3,11 +3,11 @@
 from typing import Any
 
 from inferstream import ModelSettings
+from inferstream.ext.calls import Described
 from inferstream.ext.values import OPTIONAL, parameter_of
 
 from ..types import MetadataModelResponse, MetadataTensor
 from .classification import LABELS
-from .execution.base import Capabilities
 
 BACKENDS = {
     "inferstream.runtimes.onnx.OnnxModel": "onnxruntime",
@@ -19,15 +19,14 @@ TYPES = {"BYTES": "TYPE_STRING"}
 """The datatypes that a configuration does not call TYPE_ and their name."""
 
 
-def config_of(
-    settings: ModelSettings, metadata: MetadataModelResponse, capabilities: Capabilities
-) -> dict[str, Any]:
+def config_of(model: Described, metadata: MetadataModelResponse) -> dict[str, Any]:
     """The configuration of a loaded model, with the fields of `ModelConfig` in `dataplane.proto`.
 
     One that was read from `config.pbtxt` is complete; what it lacks is added.
     """
+    settings, capabilities = model.settings, model.capabilities
     inputs, outputs = metadata.inputs or [], metadata.outputs or []
-    read = settings.triton_config
+    read = settings.configuration
     size = int(read.get("max_batch_size", settings.max_batch_size if settings.max_batch_size > 1 else 0))
     batches = size > 0 and all(each.shape[:1] == [-1] for each in (*inputs, *outputs))
     made: dict[str, Any] = {

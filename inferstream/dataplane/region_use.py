@@ -1,11 +1,12 @@
 """The tensors of one request that are in regions of shared memory: how they are read, and where outputs go."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 import numpy as np
 
-from inferstream.ext.calls import Caller
+from inferstream.ext.calls import Call, Handler, Reply, StageContext, StagedModel
+from inferstream.ext.values import check_input
 
 from ..errors import InvalidRequest, PayloadTooLarge
 from ..protos.regions import OFFSET, REGION, SIZE
@@ -18,9 +19,7 @@ from ..types import (
     TensorData,
     Unread,
 )
-from ..types.datatypes import check_size
-from .checks import check_input
-from .regions import Place, Regions
+from .regions import Place, Regions, find_regions
 
 INLINE = 64 * 1024
 """Bytes that are written on the event loop: a thread would cost more."""
@@ -79,7 +78,12 @@ class RegionData(TensorData):
         elif datatype in ("BYTES", "BOOL"):
             self._unchecked_shape = shape
         else:
-            check_size(self._place.size, datatype, shape if self.checked else None)
+            untouched = np.empty(
+                self._place.size, np.uint8
+            ).data  # the system gives memory when it is written
+            unread = TensorData.from_raw(untouched, datatype)
+            unread.checked = self.checked
+            unread.check(datatype, shape)
 
 
 class RegionUse:
@@ -89,16 +93,19 @@ class RegionUse:
         self._outputs = outputs
 
     @classmethod
-    async def of(cls, regions: Regions, request: InferenceRequest, caller: Caller) -> "RegionUse":
-        """Let the request read its inputs that are in regions. Raises InvalidRequest, PayloadTooLarge."""
+    async def of(cls, regions: Regions, request: InferenceRequest, owner: str) -> "RegionUse":
+        """Let the request read its inputs that are in regions. `owner` is its principal, or empty without keys.
+
+        Raises InvalidRequest, PayloadTooLarge.
+        """
         inputs = [
-            await _place(regions, f'input "{tensor.name}"', tensor.parameters, caller)
+            await _place(regions, f'input "{tensor.name}"', tensor.parameters, owner)
             for tensor in request.inputs
         ]
         outputs: dict[str, Place] = {}
         for output in request.outputs or ():
             named = f'output "{output.name}"'
-            if (place := await _place(regions, named, output.parameters, caller)) is not None:
+            if (place := await _place(regions, named, output.parameters, owner)) is not None:
                 outputs[output.name] = place
         size = sum(place.size for place in inputs if place is not None)
         if size > regions.limit:
@@ -108,12 +115,16 @@ class RegionUse:
         for tensor, place in zip(request.inputs, inputs, strict=True):
             if place is not None:
                 tensor.data = RegionData(tensor, place)
+        request.refers = False
         return cls(outputs)
+
+    @property
+    def writes(self) -> bool:
+        """Whether outputs go to regions."""
+        return bool(self._outputs)
 
     async def store(self, response: InferenceResponse) -> InferenceResponse:
         """The response, whose outputs in regions are written there and have no values. Raises InvalidRequest."""
-        if not self._outputs:
-            return response
         raws = {
             tensor.name: tensor.data.to_raw(tensor.datatype)
             for tensor in response.outputs
@@ -147,14 +158,32 @@ class RegionUse:
         where = {**(said.__pydantic_extra__ or {}), REGION: place.region.known.name, SIZE: size}
         if place.offset:
             where[OFFSET] = place.offset
-        nothing = TensorData.from_raw(b"", tensor.datatype)
         told = Parameters.of(where, said.content_type)
-        return ResponseOutput.of(tensor.name, tensor.shape, tensor.datatype, nothing, told)
+        return ResponseOutput.of(tensor.name, tensor.shape, tensor.datatype, TensorData.elsewhere(), told)
 
 
-async def _place(
-    regions: Regions, tensor: str, parameters: Parameters | None, caller: Caller
-) -> Place | None:
+async def _place(regions: Regions, tensor: str, parameters: Parameters | None, owner: str) -> Place | None:
     if parameters is None or REGION not in (parameters.__pydantic_extra__ or ()):
         return None
-    return await regions.place(tensor, parameters, caller)
+    return await regions.place(tensor, parameters, owner)
+
+
+class RegionStage:
+    """Brings the inputs that are in regions, and takes the outputs that go there."""
+
+    def __init__(self, inner: Handler, shared: StageContext) -> None:
+        self._inner = inner
+        self._shared = shared
+
+    def __call__(self, call: Call) -> Awaitable[Reply]:
+        return self._use(call) if call.request.refers else self._inner(call)
+
+    async def _use(self, call: Call) -> Reply:
+        use = await RegionUse.of(find_regions(self._shared), call.request, call.principal or "")
+        reply = await self._inner(call)
+        return await reply.map(use.store) if use.writes else reply
+
+
+def regions(model: StagedModel, shared: StageContext) -> StagedModel:
+    """On for every model: a server without regions refuses the tensors that name one."""
+    return model.around(RegionStage(model.handler, shared))

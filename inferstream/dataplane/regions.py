@@ -8,15 +8,20 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from inferstream import Settings
-from inferstream.ext.calls import Caller, MessagePart, PeerQuestion, Peers
+from inferstream.ext.calls import (
+    Caller,
+    MessagePart,
+    PeerQuestion,
+    Peers,
+    ServerModels,
+    ServerParts,
+    StageContext,
+)
 from inferstream.plugins.triton.settings import TritonSettings
 
-from ..errors import AlreadyExists, InvalidRequest, NotFound
+from ..errors import AlreadyExists, InvalidRequest, NotFound, Unsupported
 from ..protos.regions import OFFSET, REGION, SIZE
-from ..types import (
-    Parameters,
-)
-from .access import is_loopback
+from ..types import Parameters
 
 SYSTEM_SHARED_MEMORY = "system_shared_memory"
 """The name of the extension."""
@@ -40,8 +45,24 @@ def shares_memory(settings: Settings) -> bool:
     """Whether clients may register regions: others than those of this machine could only harm with them."""
     chosen = settings.section(TritonSettings).shared_memory
     if chosen is None:
-        return is_loopback(settings.host) and os.path.isdir(FOLDER)
+        return settings.is_local and os.path.isdir(FOLDER)
     return chosen
+
+
+def build_regions(parts: ServerParts) -> "Regions | None":
+    """The regions of a server; None where the settings turn them off."""
+    return Regions(parts.settings, parts.peers) if shares_memory(parts.settings) else None
+
+
+def find_regions(server: ServerModels | StageContext) -> "Regions":
+    """The regions of a server. Raises Unsupported where the settings turn them off."""
+    regions = server.of(build_regions)
+    if regions is None:
+        raise Unsupported(
+            f'This server does not have the extension "{SYSTEM_SHARED_MEMORY}": it is on where the server listens on '
+            "loopback, or by the setting shared_memory."
+        )
+    return regions
 
 
 class KnownRegion(MessagePart):
@@ -169,7 +190,7 @@ class Regions:
             raise InvalidRequest(f"A region needs a name of at most {LONGEST} characters.")
         start, size = _bytes("offset", offset), _bytes("byte_size", byte_size)
         known = KnownRegion(caller.principal or "", name, key, start, size)
-        if await self._known(caller, name) is not None:
+        if await self._known(known.owner, name) is not None:
             raise AlreadyExists("A region of this name is registered already.")
         await self._spread(RegisterRegion(known), self._registered)
 
@@ -179,18 +200,18 @@ class Regions:
 
     async def status(self, name: str, caller: Caller) -> list[dict[str, Any]]:
         """The caller's regions, or the one of this name. Raises NotFound."""
+        owner = caller.principal or ""
         if name:
-            region = await self._known(caller, name)
+            region = await self._known(owner, name)
             if region is None:
                 raise NotFound("No region of this name is registered.")
             return [_described(region.known)]
-        owner = caller.principal or ""
         if not self._complete:
             await self._learn(lambda _: True)
             self._complete = True
         return [_described(region.known) for (of, _), region in self._regions.items() if of == owner]
 
-    async def place(self, tensor: str, parameters: Parameters, caller: Caller) -> Place:
+    async def place(self, tensor: str, parameters: Parameters, owner: str) -> Place:
         """The place that the parameters of a tensor name, which are taken away. Raises InvalidRequest."""
         extra = parameters.__pydantic_extra__ or {}
         name = extra.pop(REGION)
@@ -198,15 +219,15 @@ class Regions:
             size, offset = _bytes(SIZE, extra.pop(SIZE, None)), _bytes(OFFSET, extra.pop(OFFSET, 0))
         except InvalidRequest as error:
             raise InvalidRequest(f"{tensor}: {error.message}") from None
-        region = await self._known(caller, name) if isinstance(name, str) else None
+        region = await self._known(owner, name) if isinstance(name, str) else None
         if region is None:
             raise InvalidRequest(f"{tensor}: no region of this name is registered")
         if offset + size > (most := region.known.byte_size):
             raise InvalidRequest(f"{tensor}: {offset} + {size} bytes are more than the {most} of the region")
         return Place(tensor, region, offset, size)
 
-    async def _known(self, caller: Caller, name: str) -> Region | None:
-        key = (caller.principal or "", name)
+    async def _known(self, owner: str, name: str) -> Region | None:
+        key = (owner, name)
         if key not in self._regions:
             await self._learn(lambda known: (known.owner, known.name) == key)
         return self._regions.get(key)

@@ -86,6 +86,8 @@ class LastParameters(Watcher):
         return usage_of(self.parameters, self.first)
 
 
+ChangeResponse = Callable[[InferenceResponse], Awaitable[InferenceResponse]]
+
 ItemSeen = Callable[[InferenceResponse], None]
 
 _closing = Tasks()
@@ -157,6 +159,14 @@ class Reply:
         """
         return give(self, take)
 
+    async def map(self, function: "ChangeResponse") -> "Reply":
+        """The reply with `await function(response)` for each response. Watchers get the responses as they were.
+
+        Raises the error of `function`; a stream raises it when it is read.
+        """
+        assert self.first is not None
+        return Reply(await function(self.first))
+
     def end(self, reason: Exception) -> None:
         """End the reply: the reader gets `reason` at its pending or next step, and the model's `finally` runs."""
 
@@ -206,6 +216,7 @@ class StreamReply(Reply):
         "_direct",
         "_finish",
         "_first_read",
+        "_function",
         "_item",
         "_left",
         "_next",
@@ -261,6 +272,11 @@ class StreamReply(Reply):
     async def _close_unread(self, reason: Exception) -> None:
         if not self._waiting:  # the reader is slow or gone, and takes no further step for now
             await self.aclose(reason)
+
+    async def map(self, function: ChangeResponse) -> Reply:
+        self.__class__ = MappedStream  # so that other streams need no test
+        self._function = function
+        return self
 
     def pace(self, interval: float) -> None:
         self._next = paced(self._next, interval)
@@ -355,6 +371,15 @@ class StreamReply(Reply):
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if not self._closed:
             await self.aclose(error or Abandoned())
+
+
+class MappedStream(StreamReply):
+    """A stream whose reader gets `function(response)`."""
+
+    __slots__ = ()
+
+    async def __anext__(self) -> InferenceResponse:
+        return await self._function(await super().__anext__())
 
 
 def paced(following: Callable[[], Awaitable[Any]], interval: float) -> Callable[[], Awaitable[Any]]:

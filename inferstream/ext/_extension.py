@@ -144,6 +144,13 @@ class Extension:
     """`repository` and `artefacts`: classes that serve what is at remote URIs."""
     hints: Named = _nothing()
     """Functions of a model that makes texts and of words for it, which give path and body of an example of a call."""
+    protocol_extensions: Named = _nothing()
+    """Functions of `Settings`, by the name of an extension of the protocol: whether the server has it."""
+    proto_files: Named = _nothing()
+    """Functions that make a file at `/proto` of the text of `dataplane.proto`, by the name of the file."""
+    references: Mapping[str, str] = field(default_factory=dict)
+    """Parameters by which a tensor refers to its data, in place of the data, each with the error of requests that
+    cannot have them. A stage of the plug-in brings the data."""
     json_inputs: Sequence[str] = ()
     """Names of inputs that hold JSON in every model that declares them."""
     optional_inputs: Sequence[str] = ()

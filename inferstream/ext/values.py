@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..codecs.values.base import STREAM as STREAM
     from ..codecs.values.base import fact as parameter_of
     from ..codecs.values.tensor_objects import object_of as array_as_object
+    from ..dataplane.checks import check_input as check_input
     from ..functions.function import Function as DescribedFunction
     from ..functions.function import pascal as pascal_case
     from ..signature import Description as Description
@@ -35,6 +36,7 @@ __all__ = [
     "STREAM",
     "TensorHint",
     "array_as_object",
+    "check_input",
     "content_type",
     "decode_array",
     "encode_array",
@@ -55,6 +57,7 @@ _NAMES = {
     "codecs.values.arrays": "TensorHint",
     "codecs.values.base": "OPTIONAL SCHEMA STREAM fact=parameter_of",
     "codecs.values.tensor_objects": "object_of=array_as_object",
+    "dataplane.checks": "check_input",
     "functions.function": "pascal=pascal_case Function=DescribedFunction",
     "signature": "Description",
     "types.datatypes": "DTYPES",

@@ -7,7 +7,10 @@ from ..errors import InvalidRequest
 HEADER = "x-stream-dialect"
 """The header, or gRPC metadata, that names the dialect a client requests, and the dialect of a response."""
 
-FINAL_RESPONSE = "triton_final_response"
+RESERVED_PREFIX = "triton_"
+"""The beginning of the names of parameters that no request to a model may have."""
+
+FINAL_RESPONSE = f"{RESERVED_PREFIX}final_response"
 """The parameter of a response that is true if no other response follows."""
 
 

@@ -23,6 +23,7 @@ from ..types.forms import OutputForm
 from ..types.json_numbers import NOT_NUMBERS, NumbersText
 from ..types.metadata import NULLABLE, ROW_SCHEMA
 from .counts import expect_tensors
+from .dialects import RESERVED_PREFIX
 from .flat_values import columns_of, fits, flattened, guessed
 from .json_arrays import plain
 from .json_checks import keys_of, refuse_duplicate_keys, refuse_rounded
@@ -109,7 +110,7 @@ def parse_flat(
             continue
         if name in declared:
             tensors.append(_tensor(declared[name], value))
-        elif name.startswith("triton_"):
+        elif name.startswith(RESERVED_PREFIX):
             raise InvalidRequest(f'parameter "{name}" is reserved')
         elif not declared and name not in (nested or ()):
             tensors.append(_undeclared(name, value, known.get(name)))

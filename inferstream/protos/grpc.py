@@ -22,7 +22,7 @@ from .counts import expect_parameters
 from .dataplane_pb2 import InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse
 from .grpc_requests import InferMessage, LargeRequest, Packed
 from .ids import check_id
-from .regions import REGION, in_region, refuse_regions
+from .references import reference_in, refuse_reference
 
 TensorMessage = ModelInferRequest.InferInputTensor | ModelInferResponse.InferOutputTensor
 
@@ -97,12 +97,12 @@ def parameters_to(parameters: Parameters | None, message: Mapping[str, InferPara
 
 
 def request_from(
-    message: InferMessage, form: InputsForm | None = None, regions: bool = False
+    message: InferMessage, form: InputsForm | None = None, references: bool = False
 ) -> InferenceRequest:
     """The request in a ModelInferRequest; raw contents are not copied. `form` is that of the model.
 
-    Raises InvalidRequest for mixed, missing or misplaced contents of an input, and for an id that is not allowed;
-    UsesRegions unless the caller reads `regions`.
+    With `references`, tensors may refer to their data. Raises InvalidRequest for mixed, missing or misplaced contents
+    of an input, and for an id that is not allowed.
     """
     raw, sent, parameters, wanted = (
         message.raw_input_contents,
@@ -116,27 +116,45 @@ def request_from(
         values = _values_from(sent, form)
         if values is not None:
             return InferenceRequest.of_values(form, values, request_id or None)
+    reference_names: list[str] = []
     if raw:
         if len(raw) != len(sent):
-            raw = _among_regions(raw, sent)  # type: ignore[assignment]
-        inputs = [_tensor_from(RequestInput, each, raw[i], regions) for i, each in enumerate(sent)]
+            raw = _beside_references(raw, sent)  # type: ignore[assignment]
+        inputs = [_tensor_from(RequestInput, each, raw[i], reference_names) for i, each in enumerate(sent)]
     elif type(message) is LargeRequest and message.packed:
         packed = message.packed
-        inputs = [_tensor_from(RequestInput, each, packed.get(i), regions) for i, each in enumerate(sent)]
+        inputs = [
+            _tensor_from(RequestInput, each, packed.get(i), reference_names) for i, each in enumerate(sent)
+        ]
     else:
-        inputs = [_tensor_from(RequestInput, each, None, regions) for each in sent]
-    outputs = [_wanted_from(each) for each in wanted]
-    if not regions:
-        refuse_regions(outputs)
+        inputs = [_tensor_from(RequestInput, each, None, reference_names) for each in sent]
+    outputs = [_wanted_from(each, reference_names) for each in wanted]
+    if reference_names and not references:
+        refuse_reference(reference_names[0])
     if parameters:
         expect_parameters(len(parameters), "parameters")
-    return InferenceRequest.of(inputs, request_id or None, parameters_from(parameters), outputs or None)
+    request = InferenceRequest.of(inputs, request_id or None, parameters_from(parameters), outputs or None)
+    if reference_names:
+        request.refers = True
+    return request
 
 
-def _wanted_from(message: ModelInferRequest.InferRequestedOutputTensor) -> RequestOutput:
-    if message.parameters:
-        expect_parameters(len(message.parameters), f'output "{message.name}": parameters')
-    return RequestOutput.of(message.name, parameters_from(message.parameters))
+def _wanted_from(
+    message: ModelInferRequest.InferRequestedOutputTensor, references: list[str]
+) -> RequestOutput:
+    """A requested output. `references` gets the parameter that refers to its data."""
+    parameters = None
+    if given := message.parameters:
+        expect_parameters(len(given), f'output "{message.name}": parameters')
+        parameters = parameters_from(given)
+        if parameters is not None and (reference := _reference_in(parameters)) is not None:
+            references.append(reference)
+    return RequestOutput.of(message.name, parameters)
+
+
+def _reference_in(parameters: Parameters) -> str | None:
+    extra = parameters.__pydantic_extra__
+    return reference_in(extra) if extra else None
 
 
 def _values_from(
@@ -165,11 +183,14 @@ def _values_from(
 SINGLE = [1]
 
 
-def _among_regions(
+def _beside_references(
     raw: Sequence[bytes | memoryview], inputs: Sequence[ModelInferRequest.InferInputTensor]
 ) -> Sequence[bytes | memoryview]:
-    """Raw contents for all inputs: those in regions, which come without any, have empty ones. Raises InvalidRequest."""
-    elsewhere = [REGION in each.parameters for each in inputs]
+    """Raw contents for all inputs: those that refer to their data, and have none, get empty ones.
+
+    Raises InvalidRequest.
+    """
+    elsewhere = [reference_in(each.parameters) is not None for each in inputs]
     if len(raw) + sum(elsewhere) != len(inputs):
         raise InvalidRequest(f"{len(inputs)} inputs come with {len(raw)} raw_input_contents")
     given = iter(raw)
@@ -180,18 +201,21 @@ def _tensor_from(
     kind: type[AnyTensor],
     message: TensorMessage,
     raw: bytes | memoryview | Packed | None,
-    regions: bool = False,
+    references: list[str],
 ) -> AnyTensor:
+    """A tensor. `references` gets the parameter that refers to its data."""
     what, name, datatype = kind.what, message.name, message.datatype
     if datatype not in NAMES:
         raise InvalidRequest(f'{what} "{name}": {unknown(datatype)}')
-    parameters = None
+    parameters = reference = None
     if given := message.parameters:
         expect_parameters(len(given), f'{what} "{name}": parameters')
         parameters = parameters_from(given)
-    if parameters is not None and in_region(parameters, regions):
+        reference = None if parameters is None else _reference_in(parameters)
+    if reference is not None:
         if raw or message.contents.ListFields():
-            raise InvalidRequest(f'{what} "{name}": {REGION} excludes contents and raw contents')
+            raise InvalidRequest(f'{what} "{name}": {reference} excludes contents and raw contents')
+        references.append(reference)
         data = TensorData.from_raw(b"", datatype)
     elif raw is None or isinstance(raw, Packed):
         data = _contents_from(what, message, datatype, raw)
@@ -229,7 +253,7 @@ def _contents_from(what: str, message: TensorMessage, datatype: str, packed: Pac
 
 
 def wants_typed(message: InferMessage) -> bool:
-    """Whether the response has typed contents: unless the request has raw contents or inputs in shared memory."""
+    """Whether the response has typed contents: unless the request has raw contents, or refers to its data."""
     if message.raw_input_contents:
         return False
     for tensor in message.inputs:  # a generator takes half as long again
@@ -237,7 +261,7 @@ def wants_typed(message: InferMessage) -> bool:
             return True
     if type(message) is LargeRequest and message.packed:
         return True
-    return not any(REGION in tensor.parameters for tensor in message.inputs)
+    return all(reference_in(tensor.parameters) is None for tensor in message.inputs)
 
 
 def contents_of(data: TensorData, datatype: str) -> list[Any]:
@@ -276,8 +300,9 @@ def request_to(
 def response_from(message: ModelInferResponse) -> InferenceResponse:
     """The response in a ModelInferResponse."""
     raw = message.raw_output_contents
+    reference_names: list[str] = []
     outputs = [
-        _tensor_from(ResponseOutput, tensor, raw[i] if raw else None, regions=True)
+        _tensor_from(ResponseOutput, tensor, raw[i] if raw else None, reference_names)
         for i, tensor in enumerate(message.outputs)
     ]
     parameters = parameters_from(message.parameters)

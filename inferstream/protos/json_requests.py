@@ -23,10 +23,11 @@ from ..types.forms import InputsForm
 from ..types.json_numbers import NOT_NUMBERS, Malformed, NumbersText
 from . import ids
 from .counts import expect_parameters, expect_tensors
+from .dialects import RESERVED_PREFIX
 from .json_arrays import FIELDS, LARGE, parse, plain
 from .json_checks import has_keys, keys_of, refuse_duplicate_keys, refuse_rounded
 from .json_pieces import loads
-from .regions import REGION, in_region, refuse_regions
+from .references import reference_in, refuse_reference
 
 BinaryOutputs = tuple[bool, dict[str, bool]]
 """The outputs that the client requests as binary: the default, and exceptions by name (protocol §3.1)."""
@@ -78,13 +79,13 @@ def _with_nan(text: bytes, reason: str) -> Any:
 
 
 def build_request(
-    document: Any, text: bytes, tail: memoryview | None, *, nested: bool = False, regions: bool = False
+    document: Any, text: bytes, tail: memoryview | None, *, nested: bool = False, references: bool = False
 ) -> tuple[InferenceRequest, BinaryOutputs | None]:
     """A V2 request from `document`, its JSON `text`, and the binary tensors in `tail` (None: there are none).
 
-    With `nested`, parameters may be objects and lists, and data an object. Also returns the outputs that the client
-    requests as binary (None: there are none). Raises InvalidRequest, which names the wrong field; UsesRegions unless
-    the caller reads `regions`.
+    With `nested`, parameters may be objects and lists, and data an object. With `references`, tensors may refer to
+    their data. Also returns the outputs that the client requests as binary (None: there are none). Raises
+    InvalidRequest, which names the wrong field.
     """
     if not isinstance(document, dict):
         raise InvalidRequest(_no_object(document))
@@ -94,13 +95,15 @@ def build_request(
         raise InvalidRequest(_without_inputs(document) if inputs is None else '"inputs" must be a list')
     expect_tensors(len(inputs), "inputs")
     tensors: list[RequestInput] = []
+    reference: str | None = None
     position = 0
     for index, item in enumerate(inputs):
         if not isinstance(item, dict):
             raise InvalidRequest(f"inputs[{index}] must be an object")
         keys += len(item)
-        tensor, position, count = _input(item, text, index, tail, position, nested, regions)
+        tensor, position, count, named_by = _input(item, text, index, tail, position, nested)
         keys += count
+        reference = reference or named_by
         tensors.append(tensor)
     if tail is not None and position != len(tail):
         raise InvalidRequest(f"{len(tail) - position} bytes are left over after the last binary input")
@@ -113,21 +116,25 @@ def build_request(
         keys += count
         default = _flag(parameters, "binary_data_output", "parameters")
         for name in parameters.__pydantic_extra__ or ():
-            if name.startswith("triton_"):
+            if name.startswith(RESERVED_PREFIX):
                 raise InvalidRequest(f'parameters: "{name}" is reserved')
     named: dict[str, bool] = {}
     if (wanted := document.get("outputs")) is not None:
-        outputs, named, count = _outputs(wanted, text, nested)
+        outputs, named, count, named_by = _outputs(wanted, text, nested)
         keys += count
-        if not regions:
-            refuse_regions(outputs)
+        reference = reference or named_by
+    if reference is not None and not references:
+        refuse_reference(reference)
     for name, value in document.items():
         if type(value) is NumbersText:
             plain(value, name)  # no field of V2, and yet it must be JSON
     if not has_keys(text, keys):
         refuse_duplicate_keys(text, keys_of(document))  # parameters, data and unknown fields may hold objects
     binary = (default, named) if default or named else None
-    return InferenceRequest.of(tensors, request_id, parameters, outputs or None), binary
+    request = InferenceRequest.of(tensors, request_id, parameters, outputs or None)
+    if reference is not None:
+        request.refers = True
+    return request, binary
 
 
 def build_values_request(document: Any, text: bytes, form: InputsForm) -> InferenceRequest | None:
@@ -182,8 +189,8 @@ def _input(
     tail: memoryview | None,
     position: int,
     nested: bool,
-    regions: bool,
-) -> tuple[RequestInput, int, int]:
+) -> tuple[RequestInput, int, int, str | None]:
+    """The tensor, the end of its binary data, the number of its parameters, and the one that refers to its data."""
     name = item.get("name")
     if type(name) is not str:
         raise InvalidRequest(f"inputs[{index}]: name must be a string, got {_kind(name)}")
@@ -194,13 +201,14 @@ def _input(
     if type(shape) is not list:
         raise InvalidRequest(f'input "{name}": shape must be a list of sizes, got {_kind(shape)}')
     values = item.get("data")
-    parameters, count, size = None, 0, None
+    parameters, count, size, reference = None, 0, None, None
     if (sent := item.get("parameters")) is not None:
         parameters, count = _parameters(sent, text, f'input "{name}": parameters', nested)
         extra = parameters.__pydantic_extra__ or {}
         size = extra.pop("binary_data_size", None)
-        if REGION in extra and not (values is size is None):
-            raise InvalidRequest(f'input "{name}": {REGION} excludes data and binary_data_size')
+        reference = reference_in(extra) if extra else None
+        if reference is not None and not (values is size is None):
+            raise InvalidRequest(f'input "{name}": {reference} excludes data and binary_data_size')
     if size is not None:
         if values is not None:
             raise InvalidRequest(f'input "{name}": data and binary_data_size exclude each other')
@@ -208,7 +216,7 @@ def _input(
         position += len(raw)
         data = TensorData.from_raw(raw, datatype)
     elif values is None:
-        if not in_region(parameters, regions) and 0 not in shape:
+        if reference is None and 0 not in shape:
             raise InvalidRequest(f'input "{name}": data is missing')
         data = TensorData([])
     elif type(values) is NumbersText:
@@ -217,7 +225,7 @@ def _input(
         raise InvalidRequest(f'input "{name}": data must be a list, got an object')
     else:
         data = TensorData(values)
-    return RequestInput.of(name, shape, datatype, data, parameters), position, count
+    return RequestInput.of(name, shape, datatype, data, parameters), position, count, reference
 
 
 def _numbers(numbers: NumbersText, name: str, datatype: str, nested: bool) -> Any:
@@ -290,14 +298,16 @@ def _flag(parameters: Parameters, name: str, where: str) -> bool:
     return bool(value)
 
 
-def _outputs(present: Any, text: bytes, nested: bool) -> tuple[list[RequestOutput], dict[str, bool], int]:
-    """The requested outputs, their `binary_data` by name, and the number of their JSON keys."""
+def _outputs(
+    present: Any, text: bytes, nested: bool
+) -> tuple[list[RequestOutput], dict[str, bool], int, str | None]:
+    """The requested outputs, their `binary_data` by name, the number of their JSON keys, and a reference among them."""
     if type(present) is not list:
         raise InvalidRequest(f'"outputs" must be a list, got {_kind(present)}')
     expect_tensors(len(present), "outputs")
     outputs: list[RequestOutput] = []
     named: dict[str, bool] = {}
-    keys = 0
+    keys, reference = 0, None
     for index, item in enumerate(present):
         name = item.get("name") if type(item) is dict else None
         if type(name) is not str:
@@ -310,8 +320,10 @@ def _outputs(present: Any, text: bytes, nested: bool) -> tuple[list[RequestOutpu
             keys += count
             if parameters.get("binary_data") is not None:
                 named[name] = _flag(parameters, "binary_data", where)
+            if extra := parameters.__pydantic_extra__:
+                reference = reference or reference_in(extra)
         outputs.append(RequestOutput.of(name, parameters))
-    return outputs, named, keys
+    return outputs, named, keys, reference
 
 
 def check_id(value: Any) -> str:

@@ -10,8 +10,8 @@ from ..types import InferenceResponse, RequestInput, ResponseOutput, TensorData
 from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES
 from ..types.forms import OutputForm
+from ..types.tensor import DataElsewhere
 from .json_requests import BinaryOutputs
-from .regions import REGION
 from .unwritable_outputs import unwritable
 
 _AS_IT_IS = {name: dtype for name, dtype in DTYPES.items() if dtype.kind in "biuf" and dtype.isnative}
@@ -61,8 +61,8 @@ def object_of(tensor: RequestInput | ResponseOutput, raw: bytes | memoryview | N
     """A tensor as an object of V2, without its values if they follow the JSON as `raw` bytes."""
     item: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
     parameters = {} if tensor.parameters is None else dict(tensor.parameters.items())
-    if REGION in parameters and tensor.data.is_raw:
-        item["parameters"] = parameters  # the values are in shared memory
+    if type(tensor.data) is DataElsewhere:
+        item["parameters"] = parameters
         return item
     if raw is None:
         item["data"], encoded = json_values(tensor.data, tensor.datatype)

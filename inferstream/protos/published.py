@@ -1,22 +1,15 @@
-"""The `.proto` files of every service at the gRPC port: the protocol in both dialects, gRPC's own, typed RPCs."""
+"""The `.proto` files of every service at the gRPC port: the protocol and its variants, gRPC's own, typed RPCs."""
 
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from ..extensions import PROTO_FILES, loaded
 from ..signature import Signature
 from .pool import HEALTH, REFLECTION, SERVICE
 from .typed import Method, method_of
 from .typed_text import proto_of
-
-DECLARED = "rpc ModelStreamInfer(stream ModelInferRequest) returns (stream ModelInferResponse);"
-TRITONS = "rpc ModelStreamInfer(stream ModelInferRequest) returns (stream ModelStreamInferResponse);"
-CHOICE = "as declared\n  // here, in MLServer's dialect, or ModelStreamInferResponse in Triton's."
-TRITONS_CHOICE = (
-    "in MLServer's\n  // dialect, or ModelStreamInferResponse, as declared here, in Triton's. Send the metadata\n"
-    "  // `x-stream-dialect: triton` with this file."
-)
 
 
 class ProtoFile(NamedTuple):
@@ -37,11 +30,9 @@ def published(models: Iterable[tuple[str, Signature]] = ()) -> list[ProtoFile]:
 def _standard() -> list[ProtoFile]:
     folder = files(__package__)
     declared = (folder / "dataplane.proto").read_text("utf-8")
-    tritons = declared.replace(DECLARED, TRITONS).replace(CHOICE, TRITONS_CHOICE)
-    standard = [
-        ProtoFile("dataplane.proto", (SERVICE,), declared),
-        ProtoFile("grpc_service.proto", (SERVICE,), tritons),
-    ]
+    standard = [ProtoFile("dataplane.proto", (SERVICE,), declared)]
+    for plugin, make in loaded(PROTO_FILES, strict=False):
+        standard.append(ProtoFile(plugin.name, (SERVICE,), make(declared)))
     for service in (HEALTH, *REFLECTION):
         package, _, _ = service.rpartition(".")
         name = f"{package.replace('.', '/')}/{package.split('.')[1]}.proto"

@@ -9,9 +9,9 @@ from google.protobuf import text_format
 from google.protobuf.json_format import MessageToDict
 
 from inferstream.ext.telemetry import get_logger
+from inferstream.plugins.triton.messages import ModelConfig
 
 from ..errors import InvalidSettings
-from ..protos import dataplane_pb2 as pb
 from ..types import MetadataTensor
 
 ONNX = "inferstream.runtimes.onnx.OnnxModel"
@@ -75,7 +75,7 @@ def settings_of(path: Path) -> dict[str, Any]:
         "uri": str(path.parent / version / artefact),
         "version": version,
         "extra": {name: value.string_value for name, value in config.parameters.items()},
-        "triton_config": document,
+        "model_configuration": document,
     }
     batches = config.max_batch_size > 0
     # Code of Python may complete what the file leaves open.
@@ -111,7 +111,7 @@ def settings_of(path: Path) -> dict[str, Any]:
     return settings
 
 
-def _parsed(path: Path) -> pb.ModelConfig:
+def _parsed(path: Path) -> Any:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise InvalidSettings(f"{path}: larger than {MOST_BYTES} bytes")
@@ -119,7 +119,7 @@ def _parsed(path: Path) -> pb.ModelConfig:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidSettings(f"{path}: {getattr(error, 'strerror', None) or 'not a text'}") from None
     try:
-        return text_format.Parse(text, pb.ModelConfig())
+        return text_format.Parse(text, ModelConfig())
     except text_format.ParseError as error:
         unknown = UNKNOWN_FIELD.match(str(error))
         if unknown is None:
@@ -128,12 +128,12 @@ def _parsed(path: Path) -> pb.ModelConfig:
     # protobuf passes over an unknown field that is a list with a colon only; both mean the same.
     text = NAME_OF_LIST.sub(lambda part: f"{part[0]}:" if part[1] else part[0], text)
     try:
-        return text_format.Parse(text, pb.ModelConfig(), allow_unknown_field=True)
+        return text_format.Parse(text, ModelConfig(), allow_unknown_field=True)
     except text_format.ParseError as error:
         raise InvalidSettings(f"{path}: line {' '.join(str(error).split())}") from None
 
 
-def _version(path: Path, config: pb.ModelConfig) -> str:
+def _version(path: Path, config: Any) -> str:
     folder = path.parent
     versions = sorted(int(each.name) for each in folder.iterdir() if each.name.isdigit() and each.is_dir())
     if wanted := config.version_policy.specific.versions:
@@ -145,7 +145,7 @@ def _version(path: Path, config: pb.ModelConfig) -> str:
     return str(versions[-1])
 
 
-def _runtime(path: Path, config: pb.ModelConfig) -> tuple[str, str]:
+def _runtime(path: Path, config: Any) -> tuple[str, str]:
     """The implementation, and the artefact in the folder of the version."""
     backend = config.backend or PLATFORMS.get(config.platform, config.platform)
     if backend == "ensemble":
@@ -181,7 +181,7 @@ def _tensor(path: Path, tensor: Mapping[str, Any], batches: bool) -> MetadataTen
     )
 
 
-def _document(config: pb.ModelConfig, name: str) -> dict[str, Any]:
+def _document(config: Any, name: str) -> dict[str, Any]:
     """The configuration as JSON has it, defaults included, with whole numbers where protobuf's JSON writes texts."""
     document: dict[str, Any] = _with_numbers(
         MessageToDict(config, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)

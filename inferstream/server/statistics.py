@@ -1,13 +1,10 @@
 """Triton's statistics: counts and durations of each model, out of the meters."""
 
 from time import perf_counter, time
-from typing import Any, Protocol
+from typing import Any
 
 from inferstream.ext.calls import Caller, ServerModels
 from inferstream.ext.telemetry import Meters
-
-from ..dataplane.live_settings import LiveSettings
-from ..dataplane.regions import Regions
 
 Samples = dict[str, dict[str, float]]
 """What has been counted of one model: by the metric's name, then by its label beside model and version."""
@@ -15,12 +12,6 @@ Samples = dict[str, dict[str, float]]
 KEY = ("model", "version")
 
 EXECUTIONS, EXECUTION_SECONDS = "inferstream_compute_seconds_count", "inferstream_compute_seconds_sum"
-
-
-class AdministeredModels(ServerModels, Protocol):
-    live: LiveSettings
-
-    def regions(self) -> Regions: ...
 
 
 async def statistics_of(

@@ -1,15 +1,14 @@
 """The status of an error on each transport, in the words of the server that clients expect."""
 
-from typing import Literal
-
 from ..errors import InferstreamError, Overloaded, Refused, own_status
+from ..settings.server import StatusProfile
 from ..statuses import TABLE, Code, Statuses
 from .headers import sendable
 
+Profile = StatusProfile
+
 MOST_SECONDS = 60
 """The longest time until a retry. OpenAI SDKs ignore a longer one and try again at once."""
-
-Profile = Literal["default", "mlserver", "triton"]
 
 PROFILES: dict[Profile, dict[Code, Statuses]] = {
     "default": {},

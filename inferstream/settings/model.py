@@ -86,7 +86,7 @@ class CoreModelSettings(Composed):
     _source: str | None = PrivateAttr(default=None)
     _recognised: str | None = PrivateAttr(default=None)
     _faults: tuple[str, ...] = PrivateAttr(default=())
-    _completed_config: Mapping[str, Any] | None = PrivateAttr(default=None)
+    _completed_configuration: Mapping[str, Any] | None = PrivateAttr(default=None)
     _provided: ProvidedModel | None = PrivateAttr(default=None)
     implementation_: str = Field(
         alias="implementation",
@@ -274,18 +274,18 @@ class CoreModelSettings(Composed):
         return self.parameters.version if self.parameters is not None else None
 
     @property
-    def triton_config(self) -> Mapping[str, Any]:
+    def configuration(self) -> Mapping[str, Any]:
         """What a `config.pbtxt` says of this model, and its code; empty where there is none."""
-        return self._completed_config or self.written_config
+        return self._completed_configuration or self.written_configuration
 
-    @triton_config.setter
-    def triton_config(self, config: Mapping[str, Any]) -> None:
-        self._completed_config = config
+    @configuration.setter
+    def configuration(self, config: Mapping[str, Any]) -> None:
+        self._completed_configuration = config
 
     @property
-    def written_config(self) -> Mapping[str, Any]:
+    def written_configuration(self) -> Mapping[str, Any]:
         """What the `config.pbtxt` alone says, which each load of the model's code completes anew."""
-        config: Mapping[str, Any] = getattr(self.parameters, "triton_config", None) or {}
+        config: Mapping[str, Any] = getattr(self.parameters, "model_configuration", None) or {}
         return config
 
     def may_leave(self, server: "CoreSettings") -> bool:

@@ -1,6 +1,7 @@
 """Settings of what a server serves, and where."""
 
 from functools import cache
+from ipaddress import ip_address
 from typing import Any
 
 from pydantic import ConfigDict, Field, field_validator
@@ -18,6 +19,16 @@ def own_version() -> str:
         return version("inferstream")
     except PackageNotFoundError:
         return "0"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens on `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class ServedSettings(EnvironmentModel):

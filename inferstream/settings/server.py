@@ -13,8 +13,11 @@ from .dialects import INSTALLED_DIALECT
 from .environment import MLSERVER_PREFIX, PREFIX, expanded
 from .memory import MemorySettings
 from .sections import Composed
-from .served import ServedSettings
+from .served import ServedSettings, is_loopback
 from .served import own_version as own_version
+
+StatusProfile = Literal["default", "mlserver", "triton"]
+"""The server whose status codes clients expect."""
 
 MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
@@ -123,7 +126,7 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     request_ids: Literal["echo", "always"] = "echo"
     """Which responses have an `X-Request-Id`: those to requests that have one, or all."""
 
-    status_profile: Literal["default", "mlserver", "triton"] = "default"
+    status_profile: StatusProfile = "default"
     """Whose status codes to use where servers differ. `mlserver` includes its error for unknown models."""
 
     middleware: list[str] = Field(default_factory=list)
@@ -219,6 +222,11 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     def one_port(self) -> bool:
         """Whether REST's port serves gRPC too. Two free ports (0 and 0) are two."""
         return self.grpc_port is None or 0 != self.grpc_port == self.http_port
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return is_loopback(self.host)
 
     @property
     def shows_errors(self) -> bool:

@@ -35,17 +35,20 @@ class InferenceRequest(
 
     # Where `form` is not None, the request holds `values` that fit it, by name, and no tensors: two tensors and their
     # request were a quarter of a small REST call. Who reads or sets `inputs` turns it into a request of tensors.
-    __slots__ = ("_headers", "_inputs", "_parameters", "form", "id", "outputs", "values")
+    __slots__ = ("_headers", "_inputs", "_parameters", "form", "id", "outputs", "refers", "values")
 
     _headers: Mapping[str, str] | None
     _parameters: Parameters | None
     form: InputsForm | None
     id: str | None
     outputs: list[RequestOutput] | None
+    refers: bool
+    """Whether tensors have a parameter that refers to their data, which a stage has to bring."""
     values: dict[str, Any]
 
     def _begin(self) -> None:
         self.form = None
+        self.refers = False
 
     @classmethod
     def of(
@@ -58,6 +61,7 @@ class InferenceRequest(
         """A request of checked tensors, without validation."""
         request = new(cls)
         request.form = request._headers = None
+        request.refers = False
         request.id = id
         request.outputs = outputs
         request._parameters = parameters
@@ -69,6 +73,7 @@ class InferenceRequest(
         """A request of values that fit `form`."""
         request = new(cls)
         request.form = form
+        request.refers = False
         request.id = id
         request.values = values
         request._headers = request._parameters = request.outputs = None

@@ -92,6 +92,11 @@ class TensorData:
         data._raw, data._raw_datatype = memoryview(raw), datatype
         return data
 
+    @staticmethod
+    def elsewhere() -> "TensorData":
+        """The data of a tensor without values, whose parameters say where they are."""
+        return DataElsewhere([])
+
     def __reduce__(self) -> tuple[Any, ...]:
         raw = None if self._raw is None else bytes(self._raw)  # views can be neither copied nor pickled
         return _restored, (self._root, self._array, raw, self._raw_datatype, self.binary, self.checked)
@@ -328,6 +333,12 @@ class TensorData:
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> _Schema:
         return {"type": "array", "items": {}, "description": "Values in row-major order, flat or nested."}
+
+
+class DataElsewhere(TensorData):
+    """See `TensorData.elsewhere`."""
+
+    __slots__ = ()
 
 
 def _restored(

@@ -4,9 +4,11 @@ from inferstream.clients.transport import ModelName, Target
 from inferstream.codecs.values import base, tensor_objects
 from inferstream.compat.blazerpc import jsonrpc
 from inferstream.dataplane import live_settings
+from inferstream.dataplane.regions import SYSTEM_SHARED_MEMORY
 from inferstream.kafka import messages
 from inferstream.keys import secret
-from inferstream.protos import ids
+from inferstream.plugins.triton import extension, parameters
+from inferstream.protos import dialects, ids, regions
 from inferstream.record import redaction
 from inferstream.server.rest.dialects import metadata
 from inferstream.server.rest.dialects.documentation import dialect, flat_schema
@@ -22,6 +24,12 @@ def test_keys_begin_as_logs_and_recordings_expect() -> None:
 
 def test_log_settings_change_the_loggers_of_the_server() -> None:
     assert live_settings.LOGGERS == logs.OURS
+
+
+def test_shared_memory_and_final_responses_have_the_names_that_clients_know() -> None:
+    assert {*extension.references} == {regions.REGION}
+    assert {*extension.protocol_extensions} == {SYSTEM_SHARED_MEMORY}
+    assert parameters.FINAL_RESPONSE == dialects.FINAL_RESPONSE
 
 
 def test_the_page_reads_the_parameters_that_inputs_have() -> None:

@@ -12,9 +12,9 @@ from inferstream.ext.calls import Threads, iterate_in_thread
 from inferstream.ext.hosting import install_aliases
 from inferstream.ext.runtimes import ArtefactModel, import_from
 from inferstream.ext.telemetry import get_logger
+from inferstream.plugins.triton.parameters import FINAL_RESPONSE
 
 from ...errors import InvalidOutput, InvalidSettings, ModelError
-from ...protos.dialects import FINAL_RESPONSE
 from ...repository.pbtxt import tensors_of
 from ...types import InferenceRequest, InferenceResponse, Parameters
 from .calls import BackendRequest, BackendResponse, BackendSender, TritonModelException
@@ -48,7 +48,7 @@ class PythonModel(ArtefactModel):
 
     def load(self) -> bool:
         self._code = self._opened(self._find())
-        if using_decoupled_model_transaction_policy(self.settings.triton_config):
+        if using_decoupled_model_transaction_policy(self.settings.configuration):
             # Only the code that has just run knows it, and the server asks the class for its methods after the load.
             self.__class__ = DecoupledPythonModel
             # Calls whose responses come later do not wait for each other.
@@ -84,7 +84,7 @@ class PythonModel(ArtefactModel):
 
     def _completed(self, kind: type) -> dict[str, Any]:
         """The configuration, with its defaults and with what the code fills in. Raises InvalidSettings."""
-        config = with_defaults({**self.settings.written_config, "name": self.name})
+        config = with_defaults({**self.settings.written_configuration, "name": self.name})
         complete = getattr(kind, "auto_complete_config", None)
         if callable(complete):
             try:
@@ -95,14 +95,14 @@ class PythonModel(ArtefactModel):
                 config = json.loads(json.dumps(with_defaults(completed.as_dict())))
             except (ValueError, TypeError) as error:
                 raise InvalidSettings(f"auto_complete_config: {error}") from error
-        if "dynamic_batching" in config and "dynamic_batching" not in self.settings.written_config:
+        if "dynamic_batching" in config and "dynamic_batching" not in self.settings.written_configuration:
             logger.warning(
                 "model %s: dynamic_batching of auto_complete_config is not read; set it in config.pbtxt",
                 self.name,
             )
         config.setdefault("model_transaction_policy", {"decoupled": False})
-        if callable(complete) or self.settings.written_config:  # else the settings declare the tensors
-            self.settings.triton_config = config
+        if callable(complete) or self.settings.written_configuration:  # else the settings declare the tensors
+            self.settings.configuration = config
         return config
 
     def _arguments(self, path: Path, config: dict[str, Any]) -> dict[str, str]:

@@ -73,7 +73,7 @@ class ReshapedModel(TensorModel):
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
-        self._reshapes = Reshapes(settings.triton_config)
+        self._reshapes = Reshapes(settings.configuration)
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         return self._reshapes.response(super().predict(self._reshapes.request(payload)))

@@ -8,10 +8,8 @@ import numpy.typing as npt
 from inferstream.ext.values import DTYPES, object_array, to_bytes, to_datatype
 from inferstream.ext.values import encode_array as encoded
 
-from ...codecs.numpy import writable
 from ...errors import InvalidOutput
 from ...types import RequestInput, ResponseOutput, TensorData
-from ...types.conversion import join_bytes, split_bytes
 
 NUMBERS = (
     *("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64"),
@@ -38,7 +36,8 @@ class BackendTensor:
         """The tensor of a request."""
         if tensor.datatype == "BYTES":
             return cls(tensor.name, object_array(to_bytes(tensor.data.flat())).reshape(tensor.shape))
-        return cls(tensor.name, writable(tensor.data.to_numpy(tensor.datatype, tensor.shape)))
+        array = tensor.data.to_numpy(tensor.datatype, tensor.shape)
+        return cls(tensor.name, array if array.flags.writeable else array.copy())
 
     def output(self) -> ResponseOutput:
         """The tensor of a response. Raises CodecError for an array that the protocol has no datatype for."""
@@ -133,9 +132,10 @@ def numpy_to_triton_type(dtype: Any) -> int:
 
 def serialize_byte_tensor(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Texts as they are on the wire, each behind its length, in an array of bytes."""
-    return np.frombuffer(join_bytes([_octets(each) for each in array.reshape(-1)]), np.uint8)
+    texts = TensorData([_octets(each) for each in array.reshape(-1)])
+    return np.frombuffer(texts.to_raw("BYTES"), np.uint8)
 
 
 def deserialize_bytes_tensor(encoded: bytes | npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The texts in bytes that have that form. Raises ValueError."""
-    return object_array(split_bytes(np.frombuffer(encoded, np.uint8).data))
+    return object_array(TensorData.from_raw(np.frombuffer(encoded, np.uint8).data, "BYTES").flat())

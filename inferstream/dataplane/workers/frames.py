@@ -67,7 +67,7 @@ class Start(Frame):
 class Loaded(Part):
     """A model is loaded. `signature` and `metadata` are JSON; the latter is None if the model's own code makes it.
 
-    `triton_config` is that of the settings, with what the model's code has completed.
+    `configuration` is that of the settings, with what the model's code has completed.
     """
 
     instance: int
@@ -77,7 +77,7 @@ class Loaded(Part):
     routes: list[CustomHandler]
     strictness: Strictness
     metadata: bytes | None = None
-    triton_config: Mapping[str, Any] = {}
+    configuration: Mapping[str, Any] = {}
 
 
 class LoadInstance(Query[Loaded]):

@@ -112,8 +112,8 @@ class Pool:
     def __init__(
         self, settings: ModelSettings, group: Group, instance: int, loaded: Loaded, limit: float | None
     ) -> None:
-        if loaded.triton_config:
-            settings.triton_config = loaded.triton_config
+        if loaded.configuration:
+            settings.configuration = loaded.configuration
         self.settings = settings
         self.strictness = loaded.strictness
         self.signature = SIGNATURE.validate_json(loaded.signature)

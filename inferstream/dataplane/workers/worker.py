@@ -131,7 +131,7 @@ class Worker:
             local.routes,
             local.strictness,
             metadata,
-            local.settings.triton_config,
+            local.settings.configuration,
         )
 
     async def _unload(self, frame: frames.UnloadInstance) -> None:

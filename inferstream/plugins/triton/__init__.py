@@ -33,7 +33,15 @@ extension = Extension(
         "shared-memory": "inferstream.server.grpc.administration:SharedMemoryService",
     },
     stream_dialects={"triton": "inferstream.server.grpc.dialects.triton:TritonDialect"},
+    references={
+        "shared_memory_region": "Tensors in shared memory are for single requests of V2 over REST, and for gRPC, on a "
+        'server that has the extension "system_shared_memory".'
+    },
+    proto_files={"grpc_service.proto": "inferstream.plugins.triton.proto_file:grpc_service"},
+    protocol_extensions={"system_shared_memory": "inferstream.dataplane.regions:shares_memory"},
     stages={
+        # Middleware has the values of all tensors, and a deadline does not cut off what is written.
+        "regions": Position("inferstream.dataplane.region_use:regions", outside="deadline"),
         # A request that waits for those before it has no place among the calls that run.
         "sequences": Position("inferstream.dataplane.stages.sequences:sequences", outside="limits"),
     },

@@ -4,29 +4,27 @@ from collections.abc import Sequence
 from typing import Never
 
 from google.protobuf.json_format import ParseDict
+from google.protobuf.message import Message
 
 from inferstream import Settings
-from inferstream.ext.calls import Action, Caller
+from inferstream.ext.calls import Action, Caller, ServerModels
 from inferstream.ext.rpc import RpcContext, RpcService, caller_of
 from inferstream.ext.telemetry import Meters
+from inferstream.plugins.triton import messages
 
-from ...dataplane.live_settings import LogValue, TraceValue
+from ...dataplane.live_settings import LogValue, TraceValue, build_live_settings
 from ...dataplane.model_config import config_of
-from ...errors import ModelNotFound, Unsupported
-from ...protos import dataplane_pb2 as pb
-from ..statistics import AdministeredModels, statistics_of
-from .context import of_name
+from ...dataplane.regions import build_regions, find_regions
+from ...errors import InvalidRequest, Unsupported
+from ..statistics import statistics_of
 
 CUDA = 'This server does not have the extension "cuda_shared_memory".'
-
-
-SERVICE = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"]
 
 
 class AdministrationService(RpcService):
     """Statistics, configuration, logging and tracing."""
 
-    descriptor = SERVICE
+    descriptor = messages.SERVICE
     actions = {
         "ModelConfig": Action.MODEL_METADATA,
         "ModelStatistics": Action.STATISTICS,
@@ -34,59 +32,49 @@ class AdministrationService(RpcService):
         "TraceSetting": Action.SETTINGS,
     }
 
-    def __init__(self, dataplane: AdministeredModels, _: Settings, meters: Meters) -> None:
+    def __init__(self, dataplane: ServerModels, _: Settings, meters: Meters) -> None:
         self._dataplane = dataplane
         self._meters = meters
+        self._live = dataplane.of(build_live_settings)
 
-    async def ModelStatistics(
-        self, request: pb.ModelStatisticsRequest, context: RpcContext
-    ) -> pb.ModelStatisticsResponse:
+    async def ModelStatistics(self, request: messages.ModelRequest, context: RpcContext) -> Message:
         caller, version = caller_of(context, self._dataplane.access), request.version or None
         of = await statistics_of(self._dataplane, self._meters, caller, request.name or None, version)
-        return ParseDict({"model_stats": of}, pb.ModelStatisticsResponse(), ignore_unknown_fields=True)
+        return ParseDict({"model_stats": of}, messages.ModelStatisticsResponse(), ignore_unknown_fields=True)
 
-    async def ModelConfig(
-        self, request: pb.ModelConfigRequest, context: RpcContext
-    ) -> pb.ModelConfigResponse:
-        try:
-            version = request.version or None
-            metadata = await self._dataplane.model_metadata(request.name, version)
-            model = self._dataplane.described(request.name, version)
-        except ModelNotFound as error:
-            raise of_name(error, "name") from None
-        config = config_of(model.settings, metadata, model.capabilities)
-        return ParseDict({"config": config}, pb.ModelConfigResponse(), ignore_unknown_fields=True)
+    async def ModelConfig(self, request: messages.ModelRequest, context: RpcContext) -> Message:
+        if not request.name:
+            raise InvalidRequest('"name" is missing')
+        version = request.version or None
+        metadata = await self._dataplane.model_metadata(request.name, version)
+        config = config_of(self._dataplane.described(request.name, version), metadata)
+        return ParseDict({"config": config}, messages.ModelConfigResponse(), ignore_unknown_fields=True)
 
-    async def LogSettings(
-        self, request: pb.LogSettingsRequest, context: RpcContext
-    ) -> pb.LogSettingsResponse:
+    async def LogSettings(self, request: messages.SettingsRequest, context: RpcContext) -> Message:
         changes = {
             name: getattr(value, value.WhichOneof("parameter_choice") or "string_param")
             for name, value in request.settings.items()
         }
-        response = pb.LogSettingsResponse()
-        for name, value in (await self._dataplane.live.update_log(changes)).items():
-            setattr(response.settings[name], _choice(value), value)
-        return response
+        log = await self._live.update_log(changes)
+        settings = {name: {_choice(value): value} for name, value in log.items()}
+        return ParseDict({"settings": settings}, messages.LogSettingsResponse())
 
-    async def TraceSetting(
-        self, request: pb.TraceSettingRequest, context: RpcContext
-    ) -> pb.TraceSettingResponse:
+    async def TraceSetting(self, request: messages.TraceRequest, context: RpcContext) -> Message:
         if request.model_name:
             self._dataplane.model_ready(request.model_name)  # raises for one that is not there
-        live = self._dataplane.live
-        now = live.trace()
+        now = self._live.trace()
         changes = {name: _as(now.get(name), value.value) for name, value in request.settings.items()}
-        response = pb.TraceSettingResponse()
-        for name, value in live.update_trace(changes).items():
-            response.settings[name].value.extend(value if isinstance(value, list) else [value])
-        return response
+        settings = {
+            name: {"value": value if isinstance(value, list) else [value]}
+            for name, value in self._live.update_trace(changes).items()
+        }
+        return ParseDict({"settings": settings}, messages.TraceSettingResponse())
 
 
 class SharedMemoryService(RpcService):
     """Registers regions, forgets them, and lists them."""
 
-    descriptor = SERVICE
+    descriptor = messages.SERVICE
     actions = {
         f"{kind}SharedMemory{verb}": Action.SHARED_MEMORY
         for kind in ("System", "Cuda")
@@ -94,8 +82,9 @@ class SharedMemoryService(RpcService):
     }
     of_models = False
 
-    def __init__(self, dataplane: AdministeredModels, *_: object) -> None:
+    def __init__(self, dataplane: ServerModels, *_: object) -> None:
         self._dataplane = dataplane
+        dataplane.of(build_regions)  # which other front ends may ask for
 
     def _owner(self, context: RpcContext) -> Caller:
         """The client with its principal, whose the regions are."""
@@ -103,26 +92,25 @@ class SharedMemoryService(RpcService):
         self._dataplane.access.check(Action.SHARED_MEMORY, caller)
         return caller
 
-    async def SystemSharedMemoryStatus(
-        self, request: pb.SystemSharedMemoryStatusRequest, context: RpcContext
-    ) -> pb.SystemSharedMemoryStatusResponse:
-        regions = await self._dataplane.regions().status(request.name, self._owner(context))
+    async def SystemSharedMemoryStatus(self, request: messages.RegionRequest, context: RpcContext) -> Message:
+        regions = await find_regions(self._dataplane).status(request.name, self._owner(context))
         return ParseDict(
-            {"regions": {str(each["name"]): each for each in regions}}, pb.SystemSharedMemoryStatusResponse()
+            {"regions": {str(each["name"]): each for each in regions}},
+            messages.SystemSharedMemoryStatusResponse(),
         )
 
     async def SystemSharedMemoryRegister(
-        self, request: pb.SystemSharedMemoryRegisterRequest, context: RpcContext
-    ) -> pb.SystemSharedMemoryRegisterResponse:
+        self, request: messages.RegionRegistration, context: RpcContext
+    ) -> Message:
         place = request.key, request.offset, request.byte_size
-        await self._dataplane.regions().register(request.name, *place, self._owner(context))
-        return pb.SystemSharedMemoryRegisterResponse()
+        await find_regions(self._dataplane).register(request.name, *place, self._owner(context))
+        return messages.SystemSharedMemoryRegisterResponse()
 
     async def SystemSharedMemoryUnregister(
-        self, request: pb.SystemSharedMemoryUnregisterRequest, context: RpcContext
-    ) -> pb.SystemSharedMemoryUnregisterResponse:
-        await self._dataplane.regions().unregister(request.name, self._owner(context))
-        return pb.SystemSharedMemoryUnregisterResponse()
+        self, request: messages.RegionRequest, context: RpcContext
+    ) -> Message:
+        await find_regions(self._dataplane).unregister(request.name, self._owner(context))
+        return messages.SystemSharedMemoryUnregisterResponse()
 
     async def CudaSharedMemoryStatus(self, request: object, context: RpcContext) -> Never:
         raise Unsupported(CUDA)

@@ -4,14 +4,12 @@ from ...dataplane.access import Action
 from ...dataplane.call import INFER
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.first_calls import NotLoaded
-from ...dataplane.region_use import RegionUse
 from ...errors import InferstreamError, ModelNotFound, ModelNotReady
 from ...protos import dataplane_pb2 as pb
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
 from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_requests import InferMessage, size_of
 from ...protos.grpc_responses import WRITERS
-from ...protos.regions import UsesRegions
 from .context import RpcContext, TrailingHeaders, caller_of, of_name
 from .service import RpcService
 
@@ -74,12 +72,7 @@ class InferenceService(RpcService):
                 admission = await self._dataplane.admit_loaded(model, version, caller)
             if admission.metering is not None:
                 admission.size = size_of(request)
-            use: RegionUse | None = None
-            try:
-                inputs = request_from(request, admission.pipeline.form)
-            except UsesRegions:
-                inputs = request_from(request, None, regions=True)
-                use = await RegionUse.of(self._dataplane.regions(), inputs, caller)
+            inputs = request_from(request, admission.pipeline.form, references=True)
         except InferstreamError as failure:
             error = of_name(failure)
             self._dataplane.refused(caller, "infer", model, error)
@@ -87,8 +80,6 @@ class InferenceService(RpcService):
         reply = await admission.open(INFER, inputs)
         response = reply.first
         assert response is not None
-        if use is not None:
-            response = await use.store(response)
         message = response.accept(WRITERS[wants_typed(request)])
         if admission.metering is not None:
             admission.sent(len(message))

@@ -9,7 +9,6 @@ from ...errors import Unsupported
 from ...extensions import STREAM_DIALECTS, leave_out, loaded
 from ...protos import dataplane_pb2 as pb
 from ...protos.dialects import HEADER, asked_dialect
-from ...protos.grpc_requests import InferMessage
 from ...settings import Settings
 from ...types import Headers
 from .context import caller_of
@@ -43,7 +42,7 @@ def stream_dialects(strict: bool) -> Dialects:
     return {**dialects, own.name: own}
 
 
-def dialect_of(dialects: Dialects, message: InferMessage, metadata: Headers, default: str) -> str:
+def dialect_of(dialects: Dialects, first: StreamRequest, metadata: Headers, default: str) -> str:
     """The name of a stream's dialect, from its metadata and first request, else `default`.
 
     The response types look the same on the wire, so the choice must precede the first response.
@@ -52,10 +51,10 @@ def dialect_of(dialects: Dialects, message: InferMessage, metadata: Headers, def
     if asked := metadata.get(HEADER):
         return asked_dialect(asked, {name: dialect.aliases for name, dialect in dialects.items()}) or default
     for dialect in dialects.values():
-        if dialect.is_certain(message, metadata):
+        if dialect.is_certain(first, metadata):
             return dialect.name
     for dialect in dialects.values():
-        if dialect.is_likely(message, metadata):
+        if dialect.is_likely(first, metadata):
             return dialect.name
     return default
 
@@ -86,7 +85,7 @@ class StreamService(RpcService):
             default = first.admission.pipeline.settings.grpc_stream_dialect
         else:
             default = self._dataplane.stream_dialect(message.model_name)
-        name = dialect_of(self._dialects, message, caller.headers, default or self._default)
+        name = dialect_of(self._dialects, first, caller.headers, default or self._default)
         logger.debug("a stream for model %s speaks %s's dialect", message.model_name, name)
         if (dialect := self._serving.get(name)) is None:
             raise Unsupported(f'grpc_stream_dialect: the dialect "{name}" cannot be used')

@@ -25,7 +25,7 @@ from ...telemetry.metrics import Meters
 from ...types import InferenceRequest, InferenceResponse
 from ...types.parameters import Origin
 from ..request_ids import enter
-from .dialects.triton import is_flat, read_flat
+from .dialects.generate import is_flat, read_flat
 from .messages import PARSE_IN_THREAD, wrap
 from .request_stream import RequestStream
 

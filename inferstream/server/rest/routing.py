@@ -10,11 +10,11 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ..door import Door
 from .dialects.base import HttpDialect, ReadRoute
+from .dialects.generate import Generate
 from .dialects.metadata import Metadata
 from .dialects.metrics import MetricsRoute
 from .dialects.requests import Requests
 from .dialects.resources import Resources
-from .dialects.triton import Generate
 from .dialects.v2 import V2
 from .routes import Routes
 

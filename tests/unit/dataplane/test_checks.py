@@ -140,14 +140,14 @@ def test_auto_is_off_for_what_was_written_for_mlserver(
 
 
 def test_a_folder_of_tritons_is_held_to_its_declaration() -> None:
-    settings = ModelSettings(implementation="a.B", parameters={"triton_config": {"backend": "python"}})
+    settings = ModelSettings(implementation="a.B", parameters={"model_configuration": {"backend": "python"}})
     assert strictness_of(settings, for_mlserver=False) == "strict"
     settings.input_validation = "declared"
     assert strictness_of(settings, for_mlserver=False) == "declared"
 
 
 def test_a_batch_of_tritons_has_an_end_and_as_many_rows_in_each_input() -> None:
-    settings = ModelSettings(implementation="a.B", parameters={"triton_config": {"max_batch_size": 2}})
+    settings = ModelSettings(implementation="a.B", parameters={"model_configuration": {"max_batch_size": 2}})
     assert most_rows_of(settings) == 2
     inputs = [MetadataTensor(name=name, datatype="INT32", shape=[-1, 1]) for name in "xy"]
     checks = checks_of(Signature((*inputs,)), "strict", most_rows_of(settings))

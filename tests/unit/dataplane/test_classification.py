@@ -72,7 +72,7 @@ def test_the_first_dimension_is_a_batch_if_the_model_batches(
     ],
 )
 def test_the_configuration_says_whether_a_model_batches(config: object, size: int, batches: object) -> None:
-    parameters = {} if config is None else {"triton_config": config}
+    parameters = {} if config is None else {"model_configuration": config}
     settings = ModelSettings(name="m", implementation="a.B", max_batch_size=size, parameters=parameters)
     assert classification(settings).batches is batches
 

@@ -2,10 +2,12 @@
 
 from google.protobuf.json_format import ParseDict
 
+from inferstream.dataplane.dataplane import Described
 from inferstream.dataplane.execution.base import Capabilities
 from inferstream.dataplane.model_config import config_of
 from inferstream.protos import dataplane_pb2 as pb
 from inferstream.settings import ModelSettings
+from inferstream.signature import Signature
 from inferstream.types import MetadataModelResponse, MetadataTensor
 
 
@@ -16,9 +18,8 @@ def tensor(name: str, *shape: int, datatype: str = "FP32", **parameters: object)
 def config(predict: bool = True, streams: bool = False, **settings: object) -> dict:
     inputs = [tensor("x", -1, 4), tensor("text", -1, datatype="BYTES", optional=True)]
     metadata = MetadataModelResponse(name="m", platform="", inputs=inputs, outputs=[tensor("y", -1, 2)])
-    made = config_of(
-        ModelSettings(implementation="a.B", **settings), metadata, Capabilities(predict, streams, False)
-    )
+    chosen = ModelSettings(implementation="a.B", **settings)
+    made = config_of(Described(Signature(), Capabilities(predict, streams, False), chosen), metadata)
     ParseDict({"config": made}, pb.ModelConfigResponse())  # has no field that gRPC lacks
     return made
 
@@ -51,7 +52,7 @@ def test_only_a_model_without_single_responses_is_decoupled() -> None:
 
 def test_a_configuration_that_was_read_is_told_again() -> None:
     read = {"max_batch_size": 4, "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [4]}]}
-    made = config(parameters={"triton_config": read})
+    made = config(parameters={"model_configuration": read})
     assert (made["max_batch_size"], made["input"]) == (4, read["input"])
     assert made["output"][0]["dims"] == [2]
     assert "dynamic_batching" not in made

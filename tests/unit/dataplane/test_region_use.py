@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from inferstream.dataplane.call import INFER, Call
 from inferstream.dataplane.checks import check_input
-from inferstream.dataplane.region_use import RegionUse
-from inferstream.dataplane.regions import FOLDER
-from inferstream.errors import InvalidRequest
+from inferstream.dataplane.region_use import RegionStage, RegionUse
+from inferstream.dataplane.regions import FOLDER, Regions, shares_memory
+from inferstream.dataplane.reply import Reply
+from inferstream.errors import InvalidRequest, Unsupported
+from inferstream.settings import Settings
 from inferstream.types import (
     InferenceRequest,
     InferenceResponse,
@@ -28,7 +31,7 @@ async def test_inputs_are_read_and_lose_their_parameters(key: str) -> None:
     known = regions()
     await known.register("r", key, 0, 64, caller())
     request = asking(size=16)
-    await RegionUse.of(known, request, caller())
+    await RegionUse.of(known, request, "")
     assert request.inputs[0].data.to_numpy("FP32").tolist() == VALUES.tolist()
     assert not dict(request.inputs[0].parameters.items())
 
@@ -40,7 +43,7 @@ async def given(key: str, datatype: str, shape: list[int], content: bytes) -> Re
     await known.register("r", key, 0, len(content), caller())
     at = parameters(size=len(content))
     tensor = RequestInput(name="x", shape=shape, datatype=datatype, data=[], parameters=at)
-    await RegionUse.of(known, InferenceRequest(inputs=[tensor]), caller())
+    await RegionUse.of(known, InferenceRequest(inputs=[tensor]), "")
     return tensor
 
 
@@ -104,7 +107,7 @@ async def test_a_region_may_begin_behind_the_start(key: str) -> None:
     known = regions()
     await known.register("r", key.removeprefix("/"), 4, 12, caller())
     request = asking(size=8, offset=4)
-    await RegionUse.of(known, request, caller())
+    await RegionUse.of(known, request, "")
     assert request.inputs[0].data.to_numpy("FP32").tolist() == [2.0, 3.0]
 
 
@@ -112,7 +115,7 @@ async def test_outputs_are_written_and_have_no_values(key: str) -> None:
     known = regions()
     await known.register("r", key, 0, 64, caller())
     wanted = [RequestOutput(name="y", parameters=parameters(size=20, offset=32)), RequestOutput(name="z")]
-    use = await RegionUse.of(known, asking(wanted), caller())
+    use = await RegionUse.of(known, asking(wanted), "")
     said = Parameters(content_type="str", unit="cm")
     y = ResponseOutput(name="y", shape=[2], datatype="BYTES", data=["ab", "c"], parameters=said)
     z = ResponseOutput(name="z", shape=[1], datatype="INT64", data=[7])
@@ -131,7 +134,7 @@ async def test_outputs_are_written_and_have_no_values(key: str) -> None:
 async def test_an_output_that_does_not_fit_is_written_nowhere(key: str) -> None:
     known = regions()
     await known.register("r", key, 0, 64, caller())
-    use = await RegionUse.of(known, asking([RequestOutput(name="y", parameters=parameters(8))]), caller())
+    use = await RegionUse.of(known, asking([RequestOutput(name="y", parameters=parameters(8))]), "")
     y = ResponseOutput(name="y", shape=[3], datatype="FP32", data=[9.0, 9.0, 9.0])
     with pytest.raises(InvalidRequest, match='output "y" has 12 bytes, and its place in the region 8'):
         await use.store(InferenceResponse(model_name="m", outputs=[y]))
@@ -156,17 +159,17 @@ async def test_a_tensor_stays_within_its_region(key: str, place: dict[str, objec
     known = regions()
     await known.register("r", key, 0, 64, caller())
     with pytest.raises(InvalidRequest):
-        await RegionUse.of(known, asking(**place), caller())
+        await RegionUse.of(known, asking(**place), "")
 
 
 async def test_a_memory_that_became_shorter_is_an_error(key: str) -> None:
     known = regions()
     await known.register("r", key, 0, 64, caller())
     wanted = [RequestOutput(name="y", parameters=parameters(16, 32))]
-    use = await RegionUse.of(known, asking(wanted), caller())
+    use = await RegionUse.of(known, asking(wanted), "")
     os.truncate(f"{FOLDER}{key}", 8)
     request = asking(size=16)
-    await RegionUse.of(known, request, caller())
+    await RegionUse.of(known, request, "")
     with pytest.raises(InvalidRequest, match="shorter than it was"):
         request.inputs[0].data.to_numpy("FP32")
     y = ResponseOutput(name="y", shape=[4], datatype="FP32", data=VALUES)
@@ -179,7 +182,7 @@ async def test_memory_that_the_system_cannot_give_is_an_error_and_no_signal(
 ) -> None:
     known = regions()
     await known.register("r", key, 0, 64, caller())
-    use = await RegionUse.of(known, asking([RequestOutput(name="y", parameters=parameters(16))]), caller())
+    use = await RegionUse.of(known, asking([RequestOutput(name="y", parameters=parameters(16))]), "")
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device", f"{FOLDER}{key}")
@@ -194,11 +197,77 @@ async def test_memory_that_the_system_cannot_give_is_an_error_and_no_signal(
 async def test_a_call_in_progress_keeps_its_region(key: str) -> None:
     known = regions()
     await known.register("r", key, 0, 64, caller())
-    use = await RegionUse.of(
-        known, asking([RequestOutput(name="y", parameters=parameters(16, 32))]), caller()
-    )
+    use = await RegionUse.of(known, asking([RequestOutput(name="y", parameters=parameters(16, 32))]), "")
     await known.unregister("", caller())
     assert await known.status("", caller()) == []
     y = ResponseOutput(name="y", shape=[4], datatype="FP32", data=VALUES)
     await use.store(InferenceResponse(model_name="m", outputs=[y]))
     assert content(key)[32:48] == VALUES.tobytes()
+
+
+class Shared:
+    """What the models of a server share."""
+
+    settings = Settings()
+
+    def __init__(self, known: Regions | None) -> None:
+        self._known = known
+
+    def of(self, make: object) -> Regions | None:
+        return self._known
+
+
+def call_of(request: InferenceRequest) -> Call:
+    return Call(INFER, "m", None, request, {})
+
+
+async def doubled(call: Call) -> Reply:
+    """A model that writes into its input."""
+    array = call.request.inputs[0].data.to_numpy("FP32")
+    array *= 2
+    return Reply(
+        InferenceResponse(
+            model_name="m", outputs=[ResponseOutput(name="y", shape=[4], datatype="FP32", data=array)]
+        )
+    )
+
+
+async def test_the_stage_brings_inputs_and_takes_outputs(key: str) -> None:
+    known = regions()
+    await known.register("r", key, 0, 64, caller())
+    request = asking([RequestOutput(name="y", parameters=parameters(16, 32))], size=16)
+    request.refers = True
+    reply = await RegionStage(doubled, Shared(known))(call_of(request))
+    assert not request.refers
+    assert content(key)[:16] == VALUES.tobytes()
+    assert content(key)[32:48] == (2 * VALUES).tobytes()
+    assert reply.first.outputs[0].parameters.get("shared_memory_region") == "r"
+
+
+async def test_the_stage_leaves_other_calls_alone(key: str) -> None:
+    def inner(call: Call) -> str:
+        return "reply"
+
+    assert RegionStage(inner, Shared(None))(call_of(asking())) == "reply"
+
+
+async def test_the_stage_refuses_regions_where_the_settings_turn_them_off() -> None:
+    request = asking(size=16)
+    request.refers = True
+    with pytest.raises(Unsupported, match="by the setting shared_memory"):
+        await RegionStage(doubled, Shared(None))(call_of(request))
+
+
+@pytest.mark.parametrize(
+    ("host", "chosen", "shares"),
+    [
+        ("127.0.0.1", None, True),
+        ("0.0.0.0", None, False),
+        ("0.0.0.0", True, True),
+        ("localhost", False, False),
+    ],
+)
+def test_a_server_has_regions_on_loopback_or_by_its_setting(
+    host: str, chosen: bool | None, shares: bool
+) -> None:
+    assert shares_memory(Settings(host=host, shared_memory=chosen)) is shares

@@ -84,7 +84,7 @@ async def test_regions_of_one_principal_are_nobody_elses(key: str) -> None:
     with pytest.raises(NotFound):
         await known.status("r", caller("bob"))
     with pytest.raises(InvalidRequest, match="no region of this name"):
-        await RegionUse.of(known, asking(size=8), caller("bob"))
+        await RegionUse.of(known, asking(size=8), "bob")
     await known.unregister("", caller("bob"))
     assert [each["name"] for each in await known.status("r", caller("ann"))] == ["r"]
 
@@ -131,7 +131,7 @@ async def test_there_is_a_bound_of_regions_and_of_bytes(key: str, monkeypatch: p
     with pytest.raises(InvalidRequest, match="There are 2 regions already"):
         await known.register("t", key, 0, 64, caller())
     with pytest.raises(PayloadTooLarge, match="16 bytes are more than the 8 of max_body_bytes"):
-        await RegionUse.of(known, asking(size=16), caller())
+        await RegionUse.of(known, asking(size=16), "")
     assert MOST == 1024
 
 
@@ -164,7 +164,7 @@ async def test_every_front_end_has_the_regions(key: str) -> None:
     there.regions[2] = regions(there.peers[2])  # as one that has started again
     assert [each["name"] for each in await there.regions[2].status("", caller())] == ["r"]
     there.regions[2] = regions(there.peers[2])
-    await RegionUse.of(there.regions[2], asking(size=16), caller())
+    await RegionUse.of(there.regions[2], asking(size=16), "")
     await there.regions[1].unregister("r", caller())
     assert await there.names() == [[]] * 3
 

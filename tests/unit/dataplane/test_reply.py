@@ -277,3 +277,38 @@ async def test_a_cancel_of_the_reader_at_the_moment_of_an_end_is_not_lost() -> N
         await reading
     assert watched.source.finished
     assert len(watched.ends) == 1
+
+
+async def changed(given: InferenceResponse) -> InferenceResponse:
+    await asyncio.sleep(0)
+    if given.model_name == "2":
+        raise ValueError("two")
+    return response(int(given.model_name) + 10)
+
+
+async def test_a_single_response_may_be_changed() -> None:
+    reply = await Reply(response(0)).map(changed)
+    assert [each.model_name async for each in reply] == ["10"]
+
+
+async def test_the_reader_of_a_stream_gets_what_a_stage_makes_of_it_and_watchers_what_came() -> None:
+    watched = Watched(Source(2))
+    after = Watched.__new__(Watched)
+    after.source, after.items, after.ends = watched.source, [], []
+    async with (await watched.reply.map(changed)).watch(after) as reply:
+        assert not reply.single
+        assert [each.model_name async for each in reply] == ["10", "11"]
+    assert watched.items == after.items == ["0", "1"]
+    assert watched.ends == after.ends == [None]
+
+
+async def test_a_stream_ends_with_the_error_of_a_change() -> None:
+    watched = Watched(Source(4))
+    found = []
+    with pytest.raises(ValueError, match="two"):
+        async with await watched.reply.map(changed) as reply:
+            async for each in reply:
+                found.append(each.model_name)
+    assert found == ["10", "11"]
+    assert [str(error) for error in watched.ends] == ["two"]
+    assert watched.source.finished

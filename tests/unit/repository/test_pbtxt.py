@@ -50,7 +50,7 @@ def test_each_field_becomes_a_setting(tmp_path) -> None:
     assert (settings.parallel_workers, settings.devices) == (2, ["0", "1"])
     assert settings.cache_enabled
     assert settings.parameters.extra == {"threshold": "0.5"}
-    config = settings.parameters.triton_config
+    config = settings.parameters.model_configuration
     assert config["output"][0]["dims"] == [-1, 3]
     assert config["dynamic_batching"] == {
         "preferred_batch_size": [4, 8],
@@ -73,7 +73,7 @@ def test_without_a_delay_requests_gather_while_a_batch_runs(tmp_path, more: str,
 
 def test_groups_of_instances_have_names_and_counts(tmp_path) -> None:
     text = 'backend: "onnxruntime" instance_group [{ count: 2 }, { gpus: [ 1 ] }]'
-    config = settings_of(written(tmp_path / "m", text))["parameters"]["triton_config"]
+    config = settings_of(written(tmp_path / "m", text))["parameters"]["model_configuration"]
     assert config["instance_group"] == [
         {"name": "m_0", "kind": "KIND_CPU", "count": 2, "gpus": []},
         {"name": "m_1", "kind": "KIND_GPU", "count": 1, "gpus": [1]},
@@ -110,7 +110,7 @@ def test_sequences_end_after_their_idle_time(tmp_path) -> None:
         'backend: "onnxruntime" sequence_batching { max_sequence_idle_microseconds: 5000000 direct { } }'
     )
     assert settings_of(path)["sequence_idle"] == 5.0
-    config = settings_of(path)["parameters"]["triton_config"]
+    config = settings_of(path)["parameters"]["model_configuration"]
     assert config["sequence_batching"] == {"max_sequence_idle_microseconds": 5000000}
 
 

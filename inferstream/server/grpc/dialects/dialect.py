@@ -12,11 +12,15 @@ from ....dataplane.dataplane import DataPlane
 from ....dataplane.first_calls import NotLoaded
 from ....errors import InferstreamError
 from ....protos.dialects import HEADER
+from ....protos.grpc import request_from
+from ....protos.grpc_messages import MessageWriter
 from ....protos.grpc_requests import InferMessage, size_of
+from ....protos.grpc_responses import WRITERS, length
 from ....types import Headers, InferenceRequest
+from ....types.inference import ResponseVisitor
 from ...status import Profile
 from ..context import of_name
-from ..rpc import RpcExchange
+from ..rpc import RpcExchange, outcome
 
 StreamExchange = RpcExchange[InferMessage]
 
@@ -102,6 +106,10 @@ class StreamRequest:
         except InferstreamError as refusal:
             return cls(message, dataplane, caller, refusal)
 
+    def parse(self) -> InferenceRequest:
+        """The request, whose tensors may refer to their data. Raises InvalidRequest."""
+        return request_from(self.message, references=True)
+
     def admitted(self) -> Admission:
         """The admission. Raises the refusal: ModelNotFound, ModelNotReady, Draining, Overloaded."""
         if self.admission is None:
@@ -116,23 +124,46 @@ class StreamDialect(ABC):
     aliases: ClassVar[Sequence[str]] = ()
     """Other names by which clients may request it."""
 
+    header: ClassVar[str] = HEADER
+    """The metadata by which clients request a dialect."""
+
+    raw_writer: ClassVar[ResponseVisitor[bytes]] = WRITERS[False]
+    """Makes the bytes of a ModelInferResponse with raw contents of a response, by `response.accept(raw_writer)`."""
+
+    length = staticmethod(length)
+    """The bytes of the length of a field, for messages around such bytes."""
+
     def __init__(self, dataplane: DataPlane, profile: Profile) -> None:
         self._dataplane = dataplane
         self._profile = profile
 
     @staticmethod
     @abstractmethod
-    def is_certain(message: InferMessage, metadata: Headers) -> bool:
+    def is_certain(first: StreamRequest, metadata: Headers) -> bool:
         """Whether the first request of a stream has a mark that no other dialect has."""
 
     @staticmethod
-    def is_likely(message: InferMessage, metadata: Headers) -> bool:
+    def is_likely(first: StreamRequest, metadata: Headers) -> bool:
         """Whether the first request looks like this dialect, for a stream of which no dialect is certain."""
         return False
 
     @abstractmethod
     async def serve(self, first: StreamRequest, exchange: StreamExchange, caller: Caller) -> None:
         """Serve a stream to its end. An error ends the stream with its status."""
+
+    async def next_request(self, exchange: StreamExchange, caller: Caller) -> StreamRequest | None:
+        """The next request; None when the client has half-closed. Raises InvalidRequest."""
+        message = await exchange.read()
+        return None if message is None else await StreamRequest.admitted_of(message, self._dataplane, caller)
+
+    @staticmethod
+    def raw_stream_writer() -> ResponseVisitor[bytes]:
+        """The `raw_writer` of one stream, which is faster for responses that are alike."""
+        return MessageWriter(typed=False)
+
+    def message_of(self, error: Exception) -> str:
+        """The text of an error for clients. One outside our tree is logged, and its text has no details."""
+        return outcome(error, self._profile)[1]
 
     async def announce(self, exchange: StreamExchange) -> None:
         """Send the initial metadata with the dialect of the responses."""

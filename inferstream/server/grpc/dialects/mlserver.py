@@ -28,8 +28,8 @@ class MLServerDialect(StreamDialect):
         self._headers = TrailingHeaders()
 
     @staticmethod
-    def is_certain(message: InferMessage, metadata: Headers) -> bool:
-        return any("content_type" in tensor.parameters for tensor in message.inputs)
+    def is_certain(first: StreamRequest, metadata: Headers) -> bool:
+        return any("content_type" in tensor.parameters for tensor in first.message.inputs)
 
     async def serve(self, first: StreamRequest, exchange: StreamExchange, caller: Caller) -> None:
         admission = first.admitted()

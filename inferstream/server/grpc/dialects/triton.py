@@ -2,41 +2,34 @@
 
 import asyncio
 
-from inferstream.ext.calls import Admission, Caller, CancelScope, ClientLeft, Operation
+from inferstream.ext.calls import Admission, Caller, CancelScope, ClientLeft, Operation, ServerModels
 from inferstream.ext.rpc import ModelInferResponse, StreamDialect, StreamExchange, StreamRequest
+from inferstream.plugins.triton.messages import ModelStreamInferResponse
+from inferstream.plugins.triton.parameters import FINAL_RESPONSE as FINAL
+from inferstream.plugins.triton.parameters import WANTS_EMPTY_FINAL
 
-from ....dataplane.dataplane import DataPlane
-from ....dataplane.region_use import RegionUse
 from ....errors import InferstreamError, InvalidRequest
-from ....protos.dataplane_pb2 import InferParameter, ModelStreamInferResponse
-from ....protos.dialects import FINAL_RESPONSE as FINAL
-from ....protos.dialects import HEADER
-from ....protos.grpc import request_from
-from ....protos.grpc_messages import MessageWriter
-from ....protos.grpc_requests import InferMessage
-from ....protos.grpc_responses import WRITERS, length
-from ....protos.regions import UsesRegions
 from ....types import Headers, InferenceRequest, InferenceResponse
-from ...status import Profile
-from ..rpc import outcome
 
 AT_ONCE = 64
 """Requests of one stream that may run at once; the next is read when one ends."""
 
-WANTS_EMPTY_FINAL = "triton_enable_empty_final_response"
-
 _INFER_RESPONSE = b"\x12"
 """Key of ModelStreamInferResponse's `infer_response`."""
 
-_FINAL_IS = [
-    # Maps accept dicts from protobuf 6 on.
-    ModelInferResponse(parameters={FINAL: InferParameter(bool_param=final)}).SerializeToString()
-    for final in (False, True)
-]
+
+def _final_is(final: bool) -> bytes:
+    """The parameter of a response that says whether it is the last one."""
+    response = ModelInferResponse()
+    response.parameters[FINAL].bool_param = final
+    return response.SerializeToString()
+
+
+_FINAL_IS = [_final_is(False), _final_is(True)]
 
 _MISTAKEN = b"\xff: this is Triton's dialect; the metadata x-stream-dialect: mlserver asks for the other one"
 
-NOT_MLSERVERS = b"\x1a" + length(len(_MISTAKEN)) + _MISTAKEN
+NOT_MLSERVERS = b"\x1a" + StreamDialect.length(len(_MISTAKEN)) + _MISTAKEN
 """A field 3, which Triton's message has not, and which is the `id` of MLServer's.
 
 It is no UTF-8, so that a client which takes the first message for MLServer's cannot read it. Without it that client
@@ -58,13 +51,14 @@ class TritonDialect(StreamDialect):
     name = "triton"
 
     @staticmethod
-    def is_certain(message: InferMessage, metadata: Headers) -> bool:
+    def is_certain(first: StreamRequest, metadata: Headers) -> bool:
         return "triton_grpc_error" in metadata or any(
-            name.startswith("triton_") for name in message.parameters
+            name.startswith("triton_") for name in first.message.parameters
         )
 
     @staticmethod
-    def is_likely(message: InferMessage, metadata: Headers) -> bool:
+    def is_likely(first: StreamRequest, metadata: Headers) -> bool:
+        message = first.message
         if message.raw_input_contents and _may_be_tritons(metadata.get("user-agent", "")):
             return True
         parts = (message, *message.inputs, *message.outputs)
@@ -72,9 +66,9 @@ class TritonDialect(StreamDialect):
 
     async def serve(self, first: StreamRequest, exchange: StreamExchange, caller: Caller) -> None:
         await self.announce(exchange)  # at once, because nearly every failure is a response on the stream
-        chosen = HEADER in caller.headers or self.is_certain(first.message, caller.headers)
+        chosen = self.header in caller.headers or self.is_certain(first, caller.headers)
         mark = b"" if chosen else NOT_MLSERVERS
-        await TritonStream(self._dataplane, self._profile, exchange, caller, mark).run(first)
+        await TritonStream(self, self._dataplane, exchange, caller, mark).run(first)
 
 
 def _may_be_tritons(agent: str) -> bool:
@@ -87,15 +81,15 @@ class TritonStream:
 
     def __init__(
         self,
-        dataplane: DataPlane,
-        profile: Profile,
+        dialect: TritonDialect,
+        dataplane: ServerModels,
         exchange: StreamExchange,
         caller: Caller,
         mark: bytes,
     ) -> None:
         """`mark` is what the first response has at its end."""
+        self._dialect = dialect
         self._dataplane = dataplane
-        self._profile = profile
         self._exchange = exchange
         self._caller = caller
         self._mark = mark
@@ -128,12 +122,13 @@ class TritonStream:
         while True:
             await self._slots.acquire()
             if request.admission is not None and request.admission.pipeline.execution.capabilities.streams:
-                self._start(asyncio.create_task(self._stream(request.message, request.admission)))
+                self._start(asyncio.create_task(self._stream(request, request.admission)))
             else:
                 before = self._start(asyncio.create_task(self._predict(request, before)))
-            if (message := await self._exchange.read()) is None:
+            following = await self._dialect.next_request(self._exchange, self._caller)
+            if following is None:
                 break
-            request = await StreamRequest.admitted_of(message, self._dataplane, self._caller)
+            request = following
         if self._running:
             await asyncio.wait(self._running)
 
@@ -153,7 +148,7 @@ class TritonStream:
         try:
             part = await self._respond(request)
         except Exception as error:
-            part = self._refusal(request.message, error)
+            part = self._refusal(request, error)
         if before is not None:
             # A wait inside the reply would hold a slot of the model that an earlier request may need.
             await asyncio.wait([before])
@@ -161,46 +156,38 @@ class TritonStream:
 
     async def _respond(self, request: StreamRequest) -> bytes:
         admission = request.admitted()
-        inputs, use, _ = await self._read_request(request.message)  # a single response is the final one
+        inputs, _ = self._parse(request)  # a single response is the final one
         async with await admission.open(Operation.INFER, inputs) as reply:
             assert reply.first is not None
-            response = reply.first if use is None else await use.store(reply.first)
-            message = response.accept(WRITERS[False])
+            message = reply.first.accept(self._dialect.raw_writer)
             admission.sent(len(message))
             return _part(message, final=True)
 
-    async def _stream(self, message: InferMessage, admission: Admission) -> None:
+    async def _stream(self, request: StreamRequest, admission: Admission) -> None:
         try:
-            writer, usage = MessageWriter(typed=False), admission.usage
-            inputs, use, empty_final = await self._read_request(message)
-            marks, final = bool(admission.pipeline.execution.settings.triton_config), False
+            writer, usage = self._dialect.raw_stream_writer(), admission.usage
+            inputs, empty_final = self._parse(request)
+            marks, final = bool(admission.pipeline.execution.settings.configuration), False
             async with await admission.open(Operation.STREAM, inputs) as reply:
                 async for response in reply:
                     final = marks and _is_final(response)
-                    if use is not None:
-                        response = await use.store(response)
                     part = response.accept(writer)
                     if usage is not None:
                         usage.sent += len(part)
                     await self._send(_part(part, final))
                     del response  # freed now, while the core has it in its caches
             if empty_final and not final:
-                await self._send(_part(_empty(message).SerializeToString(), final=True))
+                await self._send(_part(_empty(request).SerializeToString(), final=True))
         except Exception as error:
-            await self._send(self._refusal(message, error))
+            await self._send(self._refusal(request, error))
 
-    async def _read_request(self, message: InferMessage) -> tuple[InferenceRequest, RegionUse | None, bool]:
-        """The request in a message, what it has in shared memory, and whether it wants an empty final response."""
+    def _parse(self, request: StreamRequest) -> tuple[InferenceRequest, bool]:
+        """The request, and whether it wants an empty final response. Raises InvalidRequest."""
         try:
-            empty_final = _take_empty_final(message)
-            try:
-                return request_from(message), None, empty_final
-            except UsesRegions:
-                request = request_from(message, regions=True)
-                use = await RegionUse.of(self._dataplane.regions(), request, self._caller)
-                return request, use, empty_final
+            inputs = request.parse()
+            return inputs, _take_empty_final(inputs)
         except InferstreamError as error:
-            self._dataplane.refused(self._caller, "stream", message.model_name, error)
+            self._dataplane.refused(self._caller, "stream", request.message.model_name, error)
             raise
 
     async def _send(self, part: bytes) -> None:
@@ -209,21 +196,23 @@ class TritonStream:
                 part, self._mark = part + self._mark, b""
             await self._exchange.write(part)
 
-    def _refusal(self, message: InferMessage, error: Exception) -> bytes:
+    def _refusal(self, request: StreamRequest, error: Exception) -> bytes:
         """An error as a response, which does not end the stream. Raises it if the client wants that."""
         if self._fatal:
             raise error
-        _, text = outcome(error, self._profile)
-        response = _empty(message)
+        text = self._dialect.message_of(error)
+        response = _empty(request)
         response.parameters[FINAL].bool_param = True
-        failure = ModelStreamInferResponse(error_message=text, infer_response=response)
-        return failure.SerializeToString()
+        failure: bytes = ModelStreamInferResponse(
+            error_message=text, infer_response=response
+        ).SerializeToString()
+        return failure
 
 
 def _part(response: bytes, final: bool) -> bytes:
     """A response as a message of the stream. An entry of its parameters may have any position in its bytes."""
     body = response + _FINAL_IS[final]
-    return _INFER_RESPONSE + length(len(body)) + body
+    return _INFER_RESPONSE + StreamDialect.length(len(body)) + body
 
 
 def _is_final(response: InferenceResponse) -> bool:
@@ -232,21 +221,26 @@ def _is_final(response: InferenceResponse) -> bool:
     return parameters is not None and parameters.get(FINAL) is True
 
 
-def _empty(message: InferMessage) -> ModelInferResponse:
+def _empty(request: StreamRequest) -> ModelInferResponse:
+    message = request.message
     return ModelInferResponse(
         model_name=message.model_name, model_version=message.model_version, id=message.id
     )
 
 
-def _take_empty_final(message: InferMessage) -> bool:
+def _take_empty_final(request: InferenceRequest) -> bool:
     """Remove Triton's own parameters from a request; whether it wants an empty final response.
 
     Raises InvalidRequest for an unknown one.
     """
-    wanted = False
-    for name in [name for name in message.parameters if name.startswith("triton_")]:
+    parameters, wanted = request.parameters, False
+    if parameters is None:
+        return wanted
+    extra = parameters.__pydantic_extra__ or {}
+    for name in [name for name in extra if name.startswith("triton_")]:
         if name != WANTS_EMPTY_FINAL:
             raise InvalidRequest(f'parameter "{name}" is reserved')
-        wanted = message.parameters[name].bool_param
-        del message.parameters[name]
+        wanted = extra.pop(name) is True
+        if not (extra or parameters.content_type):
+            request.parameters = None
     return wanted

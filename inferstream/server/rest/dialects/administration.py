@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from typing import Never
 
-from inferstream.ext.calls import Action, Caller
+from inferstream import Settings
+from inferstream.ext.calls import Action, Caller, ServerModels
 from inferstream.ext.http import Answer, AsgiScope, HttpDialect, ReadClaim, ReadRoute, json_answer
+from inferstream.ext.telemetry import Meters
 
+from ....dataplane.live_settings import build_live_settings
 from ....dataplane.model_config import config_of
 from ....errors import Unsupported
-from ...statistics import AdministeredModels, statistics_of
-from .resources import document
+from ...statistics import statistics_of
 
 GET_OR_POST = ("GET", "POST")
 
@@ -17,9 +19,11 @@ GET_OR_POST = ("GET", "POST")
 class Administration(HttpDialect):
     """What Triton's clients ask beside inferences."""
 
-    _dataplane: AdministeredModels
-
     name = "administration"
+
+    def __init__(self, dataplane: ServerModels, settings: Settings, meters: Meters) -> None:
+        super().__init__(dataplane, settings, meters)
+        self._live = dataplane.of(build_live_settings)
 
     def reads(self) -> Sequence[ReadClaim]:
         trace = [
@@ -45,20 +49,17 @@ class Administration(HttpDialect):
 
     async def _config(self, route: ReadRoute, *_: object) -> Answer:
         metadata = await self._dataplane.model_metadata(route.model, route.version)
-        model = self._dataplane.described(route.model, route.version)
-        return json_answer(config_of(model.settings, metadata, model.capabilities))
+        return json_answer(config_of(self._dataplane.described(route.model, route.version), metadata))
 
     async def _logging(self, route: ReadRoute, _: Caller, scope: AsgiScope) -> Answer:
-        live = self._dataplane.live
-        posted = scope["method"] == "POST"
-        return json_answer(await live.update_log(document(route.body)) if posted else live.log())
+        live, posted = self._live, scope["method"] == "POST"
+        return json_answer(await live.update_log(route.document()) if posted else live.log())
 
     async def _trace(self, route: ReadRoute, _: Caller, scope: AsgiScope) -> Answer:
         if route.model:
             self._dataplane.model_ready(route.model, route.version)  # raises for one that is not there
-        live = self._dataplane.live
-        posted = scope["method"] == "POST"
-        return json_answer(live.update_trace(document(route.body)) if posted else live.trace())
+        live, posted = self._live, scope["method"] == "POST"
+        return json_answer(live.update_trace(route.document()) if posted else live.trace())
 
 
 async def _refuse_cuda(*_: object) -> Never:

@@ -281,6 +281,18 @@ class ReadRoute(NamedTuple):
     body: bytes = b""
     """JSON, decompressed and counted, where the claim takes a body."""
 
+    def document(self) -> dict[str, Any]:
+        """The JSON object in the body, of any content type; empty without a body. Raises InvalidRequest."""
+        if not self.body.strip():
+            return {}
+        try:
+            value = orjson.loads(self.body)
+        except orjson.JSONDecodeError as error:
+            raise InvalidRequest(f"The body is not valid JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise InvalidRequest("The body must be a JSON object.")
+        return value
+
 
 Answer = tuple[int, RawHeaders, bytes]
 """Status, headers and body."""

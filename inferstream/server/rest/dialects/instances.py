@@ -93,7 +93,7 @@ class Instances(InferenceDialect):
             raise Unsupported(f"Model {admission.model} has no method explain.")
         length = exchange.head.header_length(len(body))
         if length is not None:
-            return with_binary(self._dataplane, admission, route.operation, body, length)
+            return with_binary(admission, route.operation, body, length)
         document, text = read_json(exchange.head.media_type, body)
         if not isinstance(document, dict):
             raise InvalidRequest("The body must be a JSON object.")
@@ -101,7 +101,7 @@ class Instances(InferenceDialect):
         if v2 and "params" in document:
             raise InvalidRequest('"params" is not a field of a V2 request; it has "parameters"')
         if v2 and not explained:
-            return v2_request(self._dataplane, admission, route.operation, document, text)
+            return v2_request(admission, route.operation, document, text)
         refuse_duplicate_keys(text, keys_in(document))
         if (flat := admission.pipeline.flat) is not None and flat.strict and flat.arguments.takes_json:
             document = load_exactly(document, text)

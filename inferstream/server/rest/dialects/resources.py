@@ -62,18 +62,18 @@ class Resources(HttpDialect):
         ]
 
     async def _index(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
-        ready = _flag(document(route.body).get("ready"))
+        ready = _flag(route.document().get("ready"))
         items = await self._dataplane.index(caller, ready)
         return in_json([item.model_dump(mode="json") for item in items])
 
     async def _load(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
-        if document(route.body).get("parameters"):
+        if route.document().get("parameters"):
             raise InvalidRequest(LOAD_PARAMETERS)
         await self._dataplane.load(_name(route), caller)
         return in_json({"name": _name(route), "load": True})
 
     async def _unload(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
-        document(route.body)
+        route.document()
         await self._dataplane.unload(_name(route), caller)
         return in_json({"name": _name(route), "unload": True})
 
@@ -127,19 +127,6 @@ def _flag(value: Any) -> bool | None:
 
 
 _FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
-
-
-def document(body: bytes) -> dict[str, Any]:
-    """The optional JSON object of a repository call, of any content type."""
-    if not body.strip():
-        return {}
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"The body is not valid JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise InvalidRequest("The body must be a JSON object.")
-    return value
 
 
 async def _events(subscribers: Subscribers, model: str | None, errors: bool) -> AsyncGenerator[bytes, None]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from inferstream.ext.calls import Action, Caller
+from inferstream import Settings
+from inferstream.ext.calls import Action, Caller, ServerModels
 from inferstream.ext.http import Answer, AsgiScope, HttpDialect, ReadClaim, ReadRoute, json_answer
+from inferstream.ext.telemetry import Meters
 
-from ...statistics import AdministeredModels
-from .resources import document
+from ....dataplane.regions import build_regions, find_regions
 
 POST = ("POST",)
 ALL = "/v2/systemsharedmemory"
@@ -15,10 +16,12 @@ ALL = "/v2/systemsharedmemory"
 class SystemSharedMemory(HttpDialect):
     """Registers regions, forgets them, and says which there are."""
 
-    _dataplane: AdministeredModels
-
     name = "system_shared_memory"
     of_models = False
+
+    def __init__(self, dataplane: ServerModels, settings: Settings, meters: Meters) -> None:
+        super().__init__(dataplane, settings, meters)
+        dataplane.of(build_regions)  # which other front ends may ask for
 
     def reads(self) -> Sequence[ReadClaim]:
         one = f"{ALL}/region/{{region}}"
@@ -31,14 +34,14 @@ class SystemSharedMemory(HttpDialect):
         ]
 
     async def _status(self, route: ReadRoute, caller: Caller, _: AsgiScope) -> Answer:
-        return json_answer(await self._dataplane.regions().status(route.value, caller))
+        return json_answer(await find_regions(self._dataplane).status(route.value, caller))
 
     async def _register(self, route: ReadRoute, caller: Caller, _: AsgiScope) -> Answer:
-        said = document(route.body)
+        said = route.document()
         key, offset, size = said.get("key"), said.get("offset", 0), said.get("byte_size")
-        await self._dataplane.regions().register(route.value, key, offset, size, caller)
+        await find_regions(self._dataplane).register(route.value, key, offset, size, caller)
         return json_answer({})
 
     async def _unregister(self, route: ReadRoute, caller: Caller, _: AsgiScope) -> Answer:
-        await self._dataplane.regions().unregister(route.value, caller)
+        await find_regions(self._dataplane).unregister(route.value, caller)
         return json_answer({})

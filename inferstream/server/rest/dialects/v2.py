@@ -1,22 +1,17 @@
 """V2's inferences, in JSON and with binary tensors; MLServer's `infer_stream` among them."""
 
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
 from ....codecs.values.base import OPTIONAL, fact
 from ....dataplane.admission import Admission
-from ....dataplane.call import Operation
+from ....dataplane.call import INFER, Operation
 from ....dataplane.caller import Caller
-from ....dataplane.dataplane import DataPlane
-from ....dataplane.models import ServerModels
-from ....dataplane.region_use import RegionUse
-from ....dataplane.reply import Reply
 from ....errors import InferstreamError
 from ....protos import json_requests, sse
 from ....protos.json_events import EventWriter
 from ....protos.json_responses import IN_JSON, JsonWriter
-from ....protos.regions import UsesRegions
 from ....types import InferenceRequest, InferenceResponse, RequestInput
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
@@ -48,16 +43,15 @@ class V2(InferenceDialect):
         assert admission is not None
         head = exchange.head
         if head.json_length is not None and (length := head.header_length(len(body))) is not None:
-            return with_binary(self._dataplane, admission, route.operation, body, length)
+            return with_binary(admission, route.operation, body, length)
         document, body = json_requests.load_request(body)
         form = admission.pipeline.form
         if form is not None and (values := json_requests.build_values_request(document, body, form)):
             return V2Request(admission, route.operation, values, None)
-        return v2_request(self._dataplane, admission, route.operation, document, body)
+        return v2_request(admission, route.operation, document, body)
 
 
 def with_binary(
-    dataplane: ServerModels,
     admission: Admission,
     operation: Operation,
     body: bytes,
@@ -75,11 +69,10 @@ def with_binary(
         return V2Request(admission, operation, request, asked, headers)
     document, text = json_requests.load_request(body[:length])
     tail = memoryview(body)[length:]
-    return v2_request(dataplane, admission, operation, document, text, tail, headers)
+    return v2_request(admission, operation, document, text, tail, headers)
 
 
 def v2_request(
-    dataplane: ServerModels,
     admission: Admission,
     operation: Operation,
     document: Any,
@@ -88,15 +81,9 @@ def v2_request(
     headers: RawHeaders = NO_HEADERS,
 ) -> "V2Request":
     """A request in JSON, with the binary tensors in `tail`. Raises InvalidRequest."""
-    nested = admission.pipeline.takes_any
-    try:
-        request, binary = json_requests.build_request(document, text, tail, nested=nested)
-        return V2Request(admission, operation, request, binary, headers)
-    except UsesRegions:
-        if operation is not Operation.INFER:
-            raise
-    request, binary = json_requests.build_request(document, text, tail, nested=nested, regions=True)
-    return RegionRequest(admission, operation, request, binary, headers, cast(DataPlane, dataplane))
+    nested, single = admission.pipeline.takes_any, operation is INFER
+    request, binary = json_requests.build_request(document, text, tail, nested=nested, references=single)
+    return V2Request(admission, operation, request, binary, headers)
 
 
 class V2Request(ParsedRequest):
@@ -136,32 +123,3 @@ class V2Request(ParsedRequest):
         if self.request.id is not None:
             document["id"] = self.request.id
         return b"event: error\n" + sse.event(orjson.dumps(document))
-
-
-class RegionRequest(V2Request):
-    """A request for one response, of which some tensors are in shared memory."""
-
-    __slots__ = ("_dataplane",)
-
-    def __init__(
-        self,
-        admission: Admission,
-        operation: Operation,
-        request: InferenceRequest,
-        binary: json_requests.BinaryOutputs | None,
-        headers: RawHeaders,
-        dataplane: DataPlane,
-    ) -> None:
-        super().__init__(admission, operation, request, binary, headers)
-        self._dataplane = dataplane
-
-    async def open(self) -> Reply:
-        caller = self.admission.caller
-        try:
-            use = await RegionUse.of(self._dataplane.regions(), self.request, caller)
-        except InferstreamError as error:
-            self._dataplane.refused(caller, self.operation.value, self.admission.model, error)
-            raise
-        reply = await super().open()
-        assert reply.first is not None
-        return Reply(await use.store(reply.first))

@@ -102,18 +102,18 @@ async def test_the_code_completes_its_configuration(tmp_path: Path) -> None:
 
 async def test_what_the_code_completes_is_that_of_the_settings(tmp_path: Path) -> None:
     model = await made(folders.written(tmp_path, "same"))
-    config = model.settings.triton_config
+    config = model.settings.configuration
     assert (config["max_batch_size"], config["dynamic_batching"]) == (4, {})
     assert [each.shape for each in (*model.inputs, *model.outputs)] == [[-1, 2], [-1, 2]]
 
 
 async def test_each_load_completes_what_is_written_and_not_what_the_last_one_made(tmp_path: Path) -> None:
     model = await made(folders.written(tmp_path, "same"))
-    assert model.settings.written_config.get("max_batch_size", 0) == 0
-    model.settings.triton_config = {**model.settings.triton_config, "max_batch_size": 9}
+    assert model.settings.written_configuration.get("max_batch_size", 0) == 0
+    model.settings.configuration = {**model.settings.configuration, "max_batch_size": 9}
     again = type(model)(model.settings)
     assert again.load()
-    assert again.settings.triton_config["max_batch_size"] == 4
+    assert again.settings.configuration["max_batch_size"] == 4
 
 
 async def test_a_reader_who_leaves_ends_the_stream(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ async def test_a_model_is_decoupled_if_its_completed_configuration_is(
     assert model.load()
     decoupled = way not in ("comment", "false")
     assert signature_of(model).streams is decoupled
-    assert settings.triton_config["model_transaction_policy"] == {"decoupled": decoupled}
+    assert settings.configuration["model_transaction_policy"] == {"decoupled": decoupled}
     assert settings.threads == (threads if decoupled else threads or 1)
 
 
@@ -369,7 +369,7 @@ async def test_without_a_file_the_settings_stay_as_they_are(tmp_path: Path) -> N
     )
     model = settings.implementation(settings)
     assert model.load()
-    assert settings.triton_config == {}
+    assert settings.configuration == {}
 
 
 async def test_dynamic_batching_of_the_code_is_in_the_log(

@@ -35,7 +35,7 @@ class OneWorker:
             routes=[],
             slots=1,
             metadata=None,
-            triton_config={},
+            configuration={},
         )
 
     def processes(self) -> list[int]:

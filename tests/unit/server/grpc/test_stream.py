@@ -8,13 +8,14 @@ from inferstream.dataplane.caller import Caller
 from inferstream.errors import InvalidRequest, InvalidSettings, Overloaded, Unsupported
 from inferstream.extensions import STREAM_DIALECTS, Plugin
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
-from inferstream.protos.grpc_requests import InferMessage
 from inferstream.server.grpc import stream
 from inferstream.server.grpc.dialects.dialect import StreamDialect, StreamExchange, StreamRequest
 from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.server.grpc.stream import dialect_of, stream_dialects
 from inferstream.settings import Settings
 from inferstream.types import Headers
+
+from .first_requests import first_of
 
 
 def message(raw_input_contents=(), **fields):
@@ -46,7 +47,7 @@ NP = {"content_type": {"string_param": "np"}}
     ],
 )
 def test_the_dialect_of_a_stream(asked, metadata: dict, expected: str) -> None:
-    assert dialect_of(DIALECTS, asked, Headers(metadata.items()), "mlserver") == expected
+    assert dialect_of(DIALECTS, first_of(asked), Headers(metadata.items()), "mlserver") == expected
 
 
 @pytest.mark.parametrize(
@@ -64,13 +65,13 @@ def test_the_dialect_of_a_stream(asked, metadata: dict, expected: str) -> None:
 )
 def test_raw_contents_mean_triton_to_clients_that_may_be_tritons_alone(agent: str, expected: str) -> None:
     asked = message(raw_input_contents=[b"x"])
-    assert dialect_of(DIALECTS, asked, Headers([("user-agent", agent)]), "mlserver") == expected
-    assert dialect_of(DIALECTS, asked, Headers([("user-agent", agent)]), "triton") == "triton"
+    assert dialect_of(DIALECTS, first_of(asked), Headers([("user-agent", agent)]), "mlserver") == expected
+    assert dialect_of(DIALECTS, first_of(asked), Headers([("user-agent", agent)]), "triton") == "triton"
 
 
 def test_an_unknown_dialect_is_invalid() -> None:
     with pytest.raises(InvalidRequest, match="esperanto"):
-        dialect_of(DIALECTS, message(), Headers([("x-stream-dialect", "esperanto")]), "mlserver")
+        dialect_of(DIALECTS, first_of(message()), Headers([("x-stream-dialect", "esperanto")]), "mlserver")
 
 
 class Esperanto(StreamDialect):
@@ -79,8 +80,8 @@ class Esperanto(StreamDialect):
     name = "esperanto"
 
     @staticmethod
-    def is_certain(message: InferMessage, metadata: Headers) -> bool:
-        return "verda" in message.parameters
+    def is_certain(first: StreamRequest, metadata: Headers) -> bool:
+        return "verda" in first.message.parameters
 
     async def serve(self, first: StreamRequest, exchange: StreamExchange, caller: Caller) -> None:
         await exchange.write(first.message.id.encode())

@@ -13,6 +13,7 @@ from inferstream.server.grpc.statuses import StatusCode
 from inferstream.telemetry.access import AccessRecord
 from inferstream.types import Headers
 
+from ..first_requests import first_of
 from ..test_rpc import Context
 
 STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
@@ -83,7 +84,7 @@ async def test_a_call_that_fails_at_once_has_no_metadata_so_that_clients_may_try
 def test_a_content_type_is_its_mark(parameter: str, certain: bool) -> None:
     message: Any = ModelInferRequest()
     message.inputs.add(name="x").parameters[parameter].string_param = "np"
-    assert MLServerDialect.is_certain(message, Headers(())) is certain
+    assert MLServerDialect.is_certain(first_of(message), Headers(())) is certain
 
 
 async def test_a_first_request_that_cannot_be_read_is_in_the_access_log() -> None:

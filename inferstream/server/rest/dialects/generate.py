@@ -29,17 +29,20 @@ from .base import InferenceDialect, ParsedRequest, Route
 from .v2 import v2_request, with_binary
 
 DIALECT = HEADER.encode()
-FORMS = {"mlserver": ("v2",), "triton": ()}
+IN_FLAT_JSON = "triton"
+"""The name of the dialect, and of its own form of requests."""
+
+FORMS = {"mlserver": ("v2",), IN_FLAT_JSON: ()}
 """The names that a client may give: V2, and flat JSON."""
 
 IN_V2: RawHeaders = [(DIALECT, b"mlserver")]
-FLAT: RawHeaders = [(DIALECT, b"triton")]
+FLAT: RawHeaders = [(DIALECT, IN_FLAT_JSON.encode())]
 
 
 class Generate(InferenceDialect):
     """`generate` and `generate_stream` of every model."""
 
-    name = "triton"
+    name = IN_FLAT_JSON
     inferences = {
         "/v2/models/{model_name}/generate": Operation.INFER,
         "/v2/models/{model_name}/generate_stream": Operation.STREAM,
@@ -62,12 +65,12 @@ class Generate(InferenceDialect):
         asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"), FORMS)
         length = exchange.head.header_length(len(body))
         if length is not None:
-            return with_binary(self._dataplane, admission, route.operation, body, length, IN_V2)
+            return with_binary(admission, route.operation, body, length, IN_V2)
         document, body = json_requests.load_request(body)
-        if asked == "triton" or (asked is None and is_flat(admission, document)):
+        if asked == IN_FLAT_JSON or (asked is None and is_flat(admission, document)):
             request, values = read_flat(admission, document, body)
             return FlatRequest(admission, route.operation, request, values)
-        return v2_request(self._dataplane, admission, route.operation, document, body, None, IN_V2)
+        return v2_request(admission, route.operation, document, body, None, IN_V2)
 
 
 def is_flat(admission: Admission, document: Any) -> bool:

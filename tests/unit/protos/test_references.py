@@ -1,0 +1,126 @@
+"""Requests whose tensors refer to their data, as they are read."""
+
+import orjson
+import pytest
+
+from inferstream.errors import InvalidRequest
+from inferstream.protos import dataplane_pb2 as pb
+from inferstream.protos.grpc import request_from, response_from, wants_typed
+from inferstream.protos.json_requests import build_request
+from inferstream.protos.json_responses import IN_JSON
+from inferstream.types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput, TensorData
+
+PLACE = {"shared_memory_region": "r", "shared_memory_byte_size": 8}
+
+
+def read(references: bool, tail: memoryview | None = None, **more: object) -> InferenceRequest:
+    document = {"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "parameters": PLACE}], **more}
+    return build_request(document, orjson.dumps(document), tail, references=references)[0]
+
+
+def message(raws: list[bytes], **more: object) -> pb.ModelInferRequest:
+    request = pb.ModelInferRequest(model_name="m", raw_input_contents=raws, **more)
+    for name in ("x", "y"):
+        tensor = request.inputs.add(name=name, datatype="FP16", shape=[2])
+        if name == "x":
+            tensor.parameters["shared_memory_region"].string_param = "r"
+            tensor.parameters["shared_memory_byte_size"].int64_param = 4
+    return request
+
+
+def test_a_request_whose_data_no_stage_brings_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="single requests of V2"):
+        read(references=False)
+    outputs = [{"name": "y", "parameters": PLACE}]
+    inputs = [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]
+    with pytest.raises(InvalidRequest, match="single requests of V2"):
+        read(references=False, inputs=inputs, outputs=outputs)
+    with pytest.raises(InvalidRequest, match="single requests of V2"):
+        request_from(message([b"\0" * 4]))
+    wanted = pb.ModelInferRequest(model_name="m")
+    wanted.outputs.add(name="y").parameters["shared_memory_region"].string_param = "r"
+    with pytest.raises(InvalidRequest, match="single requests of V2"):
+        request_from(wanted)
+    assert request_from(wanted, references=True).refers
+
+
+def test_a_tensor_that_refers_to_its_data_has_no_values_yet() -> None:
+    request = read(references=True)
+    (tensor,) = request.inputs
+    assert request.refers
+    assert dict(tensor.parameters.items()) == PLACE
+    assert tensor.data.flat() == []
+
+
+@pytest.mark.parametrize("references", [False, True])
+def test_other_parameters_are_no_references(references: bool) -> None:
+    tensor = {"name": "x", "shape": [2], "datatype": "FP32", "parameters": {"region": "r"}}
+    with pytest.raises(InvalidRequest, match='input "x": data is missing'):
+        read(references, inputs=[tensor])
+    assert not read(references, inputs=[tensor | {"data": [1, 2]}]).refers
+
+
+def test_binary_data_are_those_of_the_other_inputs() -> None:
+    binary = {"name": "y", "shape": [1], "datatype": "FP32", "parameters": {"binary_data_size": 4}}
+    bare = {"name": "x", "shape": [2], "datatype": "FP32", "parameters": PLACE}
+    request = read(True, memoryview(b"\0\0\x80?"), inputs=[bare, binary])
+    assert request.inputs[1].data.flat() == [1.0]
+
+
+def test_raw_contents_are_those_of_the_other_inputs() -> None:
+    x, y = request_from(message([b"\x00\x3c\x00\x40"]), references=True).inputs
+    assert (x.data.to_raw("FP16"), bytes(y.data.to_raw("FP16"))) == (b"", b"\x00\x3c\x00\x40")
+    with pytest.raises(InvalidRequest, match="2 inputs come with 3 raw_input_contents"):
+        request_from(message([b""] * 3), references=True)
+
+
+def test_values_and_a_reference_exclude_each_other() -> None:
+    inputs = [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1], "parameters": PLACE}]
+    for references in (False, True):
+        with pytest.raises(InvalidRequest, match="shared_memory_region excludes data"):
+            read(references, inputs=inputs)
+
+
+def test_over_grpc_too() -> None:
+    typed = message([])
+    typed.inputs[0].contents.fp32_contents.extend([1, 2])
+    typed.inputs[1].datatype = "FP32"
+    typed.inputs[1].contents.fp32_contents.extend([1, 2])
+    for both in (typed, message([b"\0" * 4] * 2)):
+        for references in (False, True):
+            with pytest.raises(
+                InvalidRequest, match="shared_memory_region excludes contents and raw contents"
+            ):
+                request_from(both, references=references)
+    x, _ = request_from(message([b"", b"\0" * 4]), references=True).inputs  # an entry for each, some empty
+    assert x.data.to_raw("FP16") == b""
+
+
+def test_only_a_request_without_other_contents_has_a_raw_response() -> None:
+    assert not wants_typed(message([]))
+    typed = message([])
+    typed.inputs[1].contents.fp32_contents.extend([1, 2])
+    assert wants_typed(typed)
+
+
+def test_an_output_elsewhere_has_parameters_and_no_data() -> None:
+    parameters = Parameters(shared_memory_region="r")
+    y = ResponseOutput.of("y", [2], "FP32", TensorData.elsewhere(), parameters)
+    text, blobs = InferenceResponse(model_name="m", outputs=[y]).accept(IN_JSON)
+    (output,) = orjson.loads(text)["outputs"]
+    assert output == {
+        "name": "y",
+        "shape": [2],
+        "datatype": "FP32",
+        "parameters": {"shared_memory_region": "r"},
+    }
+    assert blobs == []
+
+
+def test_a_client_reads_outputs_without_data() -> None:
+    sent = pb.ModelInferResponse(model_name="m")
+    sent.outputs.add(name="y", datatype="FP32", shape=[2]).parameters[
+        "shared_memory_region"
+    ].string_param = "r"
+    (output,) = response_from(sent).outputs
+    assert output.data.to_raw("FP32") == b""
