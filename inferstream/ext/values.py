@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..codecs.numpy import octets as to_bytes
     from ..codecs.numpy import to_datatype as to_datatype
     from ..codecs.numpy import to_dtype as to_dtype
+    from ..codecs.values.arrays import TensorHint as TensorHint
     from ..codecs.values.base import OPTIONAL as OPTIONAL
     from ..codecs.values.base import SCHEMA as SCHEMA
     from ..codecs.values.base import STREAM as STREAM
@@ -32,6 +33,7 @@ __all__ = [
     "OPTIONAL",
     "SCHEMA",
     "STREAM",
+    "TensorHint",
     "array_as_object",
     "content_type",
     "decode_array",
@@ -50,6 +52,7 @@ _NAMES = {
     "codecs.decoded": "has_decoded",
     "codecs.numpy": "Array decoded=decode_array encoded=encode_array objects=object_array "
     "octets=to_bytes to_datatype to_dtype",
+    "codecs.values.arrays": "TensorHint",
     "codecs.values.base": "OPTIONAL SCHEMA STREAM fact=parameter_of",
     "codecs.values.tensor_objects": "object_of=array_as_object",
     "functions.function": "pascal=pascal_case Function=DescribedFunction",
