@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from ._names import export
 
 if TYPE_CHECKING:
-    from ..codecs.base import content_type as content_type
-    from ..codecs.decoded import has_decoded as has_decoded
     from ..codecs.numpy import Array as Array
     from ..codecs.numpy import decoded as decode_array
     from ..codecs.numpy import encoded as encode_array
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from ..functions.function import pascal as pascal_case
     from ..signature import Description as Description
     from ..types.datatypes import DTYPES as DTYPES
+    from ..types.json_encoding import encode as encode_json
 
 __all__ = [
     "Array",
@@ -35,10 +34,9 @@ __all__ = [
     "STREAM",
     "TensorHint",
     "array_as_object",
-    "content_type",
     "decode_array",
     "encode_array",
-    "has_decoded",
+    "encode_json",
     "object_array",
     "parameter_of",
     "pascal_case",
@@ -48,8 +46,6 @@ __all__ = [
 ]
 
 _NAMES = {
-    "codecs.base": "content_type",
-    "codecs.decoded": "has_decoded",
     "codecs.numpy": "Array decoded=decode_array encoded=encode_array objects=object_array "
     "octets=to_bytes to_datatype to_dtype",
     "codecs.values.arrays": "TensorHint",
@@ -58,6 +54,7 @@ _NAMES = {
     "functions.function": "pascal=pascal_case Function=DescribedFunction",
     "signature": "Description",
     "types.datatypes": "DTYPES",
+    "types.json_encoding": "encode=encode_json",
 }
 
 __getattr__ = export(__name__, _NAMES)
