@@ -56,7 +56,7 @@ mlserver.batching.adaptive: no AdaptiveBatcher: BATCHING
 mlserver.batching.hooks: from .errors import InvalidBatchingMethod
   from .stages import adaptive_batching, load_batching
   no not_implemented_warning: BATCHING
-mlserver.batching.requests: from .stages import BatchedRequests, _merge_parameters
+mlserver.batching.requests: from .batches import BatchedRequests, _merge_parameters
 mlserver.batching.shape: from .stages import Shape
 mlserver.cache: from mlserver.cache.local import LocalCache
   from mlserver.cache.cache import ResponseCache
@@ -116,22 +116,22 @@ mlserver.errors: from .errors import InferenceError, ModelParametersMissing
   from inferstream.errors import InvalidModelURI, ModelNotFound, ModelNotReady, ModelError as MLServerError
 mlserver.grpc: from mlserver.grpc.server import GRPCServer
 mlserver.grpc.converters: from .converters import InferInputTensorConverter, InferOutputTensorConverter,
-      ModelInferRequestConverter, ModelInferResponseConverter
-  from inferstream.protos.converters import InferRequestedOutputTensorConverter, InferTensorContentsConverter,
-      ModelMetadataResponseConverter, ParametersConverter, RepositoryIndexRequestConverter,
+      InferRequestedOutputTensorConverter, InferTensorContentsConverter, ModelInferRequestConverter,
+      ModelInferResponseConverter, ParametersConverter
+  from .descriptions import ModelMetadataResponseConverter, RepositoryIndexRequestConverter,
       RepositoryIndexResponseConverter, RepositoryIndexResponseItemConverter, ServerMetadataResponseConverter,
       TensorMetadataConverter
-mlserver.grpc.dataplane_pb2: from inferstream.protos.dataplane_pb2 import {MESSAGES}
-mlserver.grpc.dataplane_pb2_grpc: from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceServicer,
-      GRPCInferenceServiceStub, add_GRPCInferenceServiceServicer_to_server
+mlserver.grpc.dataplane_pb2: from .messages import {MESSAGES}
+mlserver.grpc.dataplane_pb2_grpc: from .stubs import GRPCInferenceServiceServicer, GRPCInferenceServiceStub,
+      add_GRPCInferenceServiceServicer_to_server
   no GRPCInferenceService: STUBS
   no GRPC_GENERATED_VERSION, GRPC_VERSION: GRPC
 mlserver.grpc.interceptors: no LoggingInterceptor, PromServerInterceptor, wrap_async_iterator_inc_counter: METRICS
 mlserver.grpc.logging: from .telemetry import GRPC as logger, GRPC.name as gRPCLoggerName
 mlserver.grpc.model_repository: no ModelRepositoryServicer: SERVER
-mlserver.grpc.model_repository_pb2: from inferstream.protos.dataplane_pb2 import {MESSAGES}
-mlserver.grpc.model_repository_pb2_grpc: from inferstream.protos.dataplane_pb2_grpc import
-      ModelRepositoryServiceServicer, ModelRepositoryServiceStub, add_ModelRepositoryServiceServicer_to_server
+mlserver.grpc.model_repository_pb2: from .messages import {MESSAGES}
+mlserver.grpc.model_repository_pb2_grpc: from .stubs import ModelRepositoryServiceServicer,
+      ModelRepositoryServiceStub, add_ModelRepositoryServiceServicer_to_server
   no ModelRepositoryService: STUBS
   no GRPC_GENERATED_VERSION, GRPC_VERSION: GRPC
 mlserver.grpc.server: no DefaultGrpcWorkers, GRPCServer: SERVER
@@ -141,11 +141,10 @@ mlserver.grpc.utils: from .grpc import STATUS_CODE_MAPPING, handle_mlserver_erro
 mlserver.handlers: from mlserver.handlers.dataplane import DataPlane
   from mlserver.handlers.model_repository import ModelRepositoryHandlers
   from inferstream import custom_handler
-  from inferstream.ext.runtimes import get_custom_handlers
+  from .model import get_custom_handlers
 mlserver.handlers.custom: from inferstream import custom_handler
-  from inferstream.ext.runtimes import get_custom_handlers
-  from inferstream.handlers import _MARK as _CustomHandlerAttr
-  from .model import CustomHandler, register_custom_handler
+  from .model import CustomHandler, HANDLER_ATTRIBUTE as _CustomHandlerAttr, get_custom_handlers,
+      register_custom_handler
 mlserver.handlers.dataplane: no DataPlane: mlserver.MLServer serves models, and a model's own methods answer without a
       server
 mlserver.handlers.model_repository: no ModelRepositoryHandlers: SERVER
@@ -218,9 +217,9 @@ mlserver.rest.utils: no matches, to_scope: CUSTOM
 mlserver.server: from .server import HANDLED_SIGNALS, MLServer
 mlserver.settings: from inferstream.ext.settings import EnvironmentModel as BaseSettings
   from inferstream import ModelParameters, ModelSettings, Settings
-  from inferstream.settings import CORSSettings
-  from .settings import DEFAULT_ENVIRONMENTS_DIR, DEFAULT_METRICS_DIR, DEFAULT_PARALLEL_WORKERS
-  from inferstream.settings.environment import ENV_FILE as ENV_FILE_SETTINGS
+  from inferstream.ext.settings import CORSSettings
+  from .settings import DEFAULT_ENVIRONMENTS_DIR, DEFAULT_METRICS_DIR, DEFAULT_PARALLEL_WORKERS, ENV_FILE as
+      ENV_FILE_SETTINGS
   from inferstream.ext.settings import MLSERVER_MODEL_PREFIX as ENV_PREFIX_MODEL_SETTINGS, MLSERVER_PREFIX as
       ENV_PREFIX_SETTINGS
 mlserver.tracing: from .telemetry import get_tracer_provider

@@ -7,6 +7,7 @@ from ._names import export
 if TYPE_CHECKING:
     from ..cli.hosted import HostedServer as HostedServer
     from ..cli.hosted import build_server as build_server
+    from ..cli.main import app as command_line
     from ..cli.refusals import told as report_errors
     from ..clients.transport import Target as ClientTarget
     from ..compat.finder import install as install_aliases
@@ -19,6 +20,7 @@ __all__ = [
     "ClientTarget",
     "HostedServer",
     "build_server",
+    "command_line",
     "find_target",
     "install_aliases",
     "new_event_loop",
@@ -29,6 +31,7 @@ __all__ = [
 
 _NAMES = {
     "cli.hosted": "HostedServer build_server",
+    "cli.main": "app=command_line",
     "cli.refusals": "told=report_errors",
     "clients.transport": "Target=ClientTarget",
     "compat.finder": "install=install_aliases",

@@ -7,25 +7,30 @@ from ._names import export
 if TYPE_CHECKING:
     from ..telemetry.console import StatusLine as StatusLine
     from ..telemetry.context import get_logger as get_logger
+    from ..telemetry.context import model_var as model_var
     from ..telemetry.ends import kind_of_end as kind_of_end
     from ..telemetry.lines import LineFile as LineFile
+    from ..telemetry.logs import LogFormatter as LogFormatter
     from ..telemetry.masks import without_keys as mask_keys
     from ..telemetry.metrics import Meters as Meters
 
 __all__ = [
     "LineFile",
+    "LogFormatter",
     "Meters",
     "StatusLine",
     "get_logger",
     "kind_of_end",
     "mask_keys",
+    "model_var",
 ]
 
 _NAMES = {
     "telemetry.console": "StatusLine",
-    "telemetry.context": "get_logger",
+    "telemetry.context": "get_logger model_var",
     "telemetry.ends": "kind_of_end",
     "telemetry.lines": "LineFile",
+    "telemetry.logs": "LogFormatter",
     "telemetry.masks": "without_keys=mask_keys",
     "telemetry.metrics": "Meters",
 }

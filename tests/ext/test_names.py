@@ -30,6 +30,8 @@ MOST_WITH_ONE_USER = 45
 ROOT = Path(__file__).parents[2]
 
 UNSHOWN = {
+    *("CORSSettings", "LogFormatter", "ModelInferRequestConverter", "ModelInferResponseConverter"),
+    *("command_line", "model_var"),
     *("COPY", "Faceted", "LastParameters", "Listener", "OpenSocket", "Peers", "RpcExchange", "ServeOther"),
     *(
         "StatusLine",

@@ -1,15 +1,20 @@
 """Constants that a plug-in has a copy of, because the extension API does not have them: the copies are right."""
 
+from inferstream import handlers
+from inferstream.codecs import base as codec_base
 from inferstream.codecs.values import base, tensor_objects
 from inferstream.compat.blazerpc import hooks, jsonrpc, registry
+from inferstream.compat.mlserver import codecs, model, stubs
+from inferstream.compat.mlserver import settings as model_settings
 from inferstream.dataplane import live_settings
 from inferstream.kafka import messages
 from inferstream.keys import secret
-from inferstream.protos import ids
+from inferstream.protos import dialects, ids, pool
 from inferstream.record import redaction
 from inferstream.server.grpc.statuses import grpc_status
 from inferstream.server.rest.dialects import metadata
 from inferstream.server.rest.dialects.documentation import dialect, flat_schema
+from inferstream.settings import environment
 from inferstream.telemetry import logs, masks
 
 
@@ -18,7 +23,7 @@ def test_keys_begin_as_logs_and_recordings_expect() -> None:
 
 
 def test_log_settings_change_the_loggers_of_the_server() -> None:
-    assert live_settings.LOGGERS == logs.OURS
+    assert {*live_settings.LOGGERS} == {*logs.server_loggers()}
 
 
 def test_the_page_reads_the_parameters_that_inputs_have() -> None:
@@ -36,3 +41,10 @@ def test_ids_and_arrays_have_the_form_of_the_protocol() -> None:
 
 def test_an_error_without_details_has_the_same_message_everywhere() -> None:
     assert grpc_status(ValueError())[1] == hooks.FAILED
+
+
+def test_mlservers_names_have_the_values_of_the_core() -> None:
+    assert (codecs.INPUT_PREFIX, codecs.OUTPUT_PREFIX) == (codec_base.INPUT_PREFIX, codec_base.OUTPUT_PREFIX)
+    assert model.HANDLER_ATTRIBUTE == handlers._MARK
+    assert model_settings.ENV_FILE == environment.ENV_FILE
+    assert (stubs.LEGACY_SERVICE, stubs.DIALECT) == (pool.LEGACY_SERVICE, dialects.HEADER)

@@ -4,5 +4,6 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "blazerpc",
+    loggers=("blazerpc",),
     modules={"blazerpc": "inferstream.compat.blazerpc_names"},
 )
