@@ -70,7 +70,7 @@ mlserver.cli.constants: no DefaultBaseImage, DockerfileName, DockerfileTemplate,
 mlserver.cli.init_project: no init_cookiecutter_project: `server init` writes a model folder
 mlserver.cli.main: from .commands import build, dockerfile, infer, init_project, main, root, start
   no click_async: EVENT_LOOP
-mlserver.cli.serve: from inferstream.ext.settings import SETTINGS_FILE as DEFAULT_SETTINGS_FILENAME
+mlserver.cli.serve: from .settings import SETTINGS_FILE as DEFAULT_SETTINGS_FILENAME
   from .server import load_settings
 mlserver.cloudevents: from .stages import CLOUDEVENTS_HEADER_ENDPOINT, CLOUDEVENTS_HEADER_ID,
       CLOUDEVENTS_HEADER_INFERENCE_SERVICE, CLOUDEVENTS_HEADER_MODEL_ID, CLOUDEVENTS_HEADER_NAMESPACE,
@@ -196,8 +196,7 @@ mlserver.repository: from mlserver.repository.repository import DEFAULT_MODEL_SE
   late mlserver.repository.factory import ModelRepositoryFactory
 mlserver.repository.factory: from .server import ModelRepositoryFactory
 mlserver.repository.load: from .settings import load_model_settings
-mlserver.repository.repository: from inferstream.ext.settings import MODEL_SETTINGS_FILE as
-      DEFAULT_MODEL_SETTINGS_FILENAME
+mlserver.repository.repository: from .settings import MODEL_SETTINGS_FILE as DEFAULT_MODEL_SETTINGS_FILENAME
   from inferstream.ext.runtimes import ModelRepository, FolderRepository as SchemalessModelRepository
 mlserver.rest: from mlserver.rest.server import RESTServer
 mlserver.rest.app: no APIRoute: CUSTOM

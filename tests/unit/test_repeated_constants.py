@@ -14,7 +14,7 @@ from inferstream.record import redaction
 from inferstream.server.grpc.statuses import grpc_status
 from inferstream.server.rest.dialects import metadata
 from inferstream.server.rest.dialects.documentation import dialect, flat_schema
-from inferstream.settings import environment
+from inferstream.settings import environment, sources
 from inferstream.telemetry import logs, masks
 
 
@@ -47,4 +47,6 @@ def test_mlservers_names_have_the_values_of_the_core() -> None:
     assert (codecs.INPUT_PREFIX, codecs.OUTPUT_PREFIX) == (codec_base.INPUT_PREFIX, codec_base.OUTPUT_PREFIX)
     assert model.HANDLER_ATTRIBUTE == handlers._MARK
     assert model_settings.ENV_FILE == environment.ENV_FILE
+    assert model_settings.SETTINGS_FILE == sources.SETTINGS_FILE
+    assert model_settings.MODEL_SETTINGS_FILE == sources.MODEL_SETTINGS_FILE
     assert (stubs.LEGACY_SERVICE, stubs.DIALECT) == (pool.LEGACY_SERVICE, dialects.HEADER)

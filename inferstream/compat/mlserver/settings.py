@@ -11,6 +11,9 @@ from inferstream.ext.runtimes import FolderRepository
 DEFAULT_ENVIRONMENTS_DIR = str(Path.cwd() / ".envs")
 DEFAULT_METRICS_DIR = str(Path.cwd() / ".metrics")
 DEFAULT_PARALLEL_WORKERS = 1
+SETTINGS_FILE = "settings.json"
+MODEL_SETTINGS_FILE = "model-settings.json"
+"""The names of files with settings of a server and of a model."""
 ENV_FILE = ".env"
 """The file in the working folder with variables that the environment does not have."""
 MLSERVER_MODEL_NAME_HEADER = "mlserver-model"
