@@ -56,7 +56,7 @@ mlserver.batching.adaptive: no AdaptiveBatcher: BATCHING
 mlserver.batching.hooks: from .errors import InvalidBatchingMethod
   from .stages import adaptive_batching, load_batching
   no not_implemented_warning: BATCHING
-mlserver.batching.requests: from .stages import BatchedRequests, _merge_parameters
+mlserver.batching.requests: from .batches import BatchedRequests, _merge_parameters
 mlserver.batching.shape: from .stages import Shape
 mlserver.cache: from mlserver.cache.local import LocalCache
   from mlserver.cache.cache import ResponseCache
@@ -70,7 +70,7 @@ mlserver.cli.constants: no DefaultBaseImage, DockerfileName, DockerfileTemplate,
 mlserver.cli.init_project: no init_cookiecutter_project: `server init` writes a model folder
 mlserver.cli.main: from .commands import build, dockerfile, infer, init_project, main, root, start
   no click_async: EVENT_LOOP
-mlserver.cli.serve: from inferstream.ext.settings import SETTINGS_FILE as DEFAULT_SETTINGS_FILENAME
+mlserver.cli.serve: from .settings import SETTINGS_FILE as DEFAULT_SETTINGS_FILENAME
   from .server import load_settings
 mlserver.cloudevents: from .stages import CLOUDEVENTS_HEADER_ENDPOINT, CLOUDEVENTS_HEADER_ID,
       CLOUDEVENTS_HEADER_INFERENCE_SERVICE, CLOUDEVENTS_HEADER_MODEL_ID, CLOUDEVENTS_HEADER_NAMESPACE,
@@ -86,20 +86,16 @@ mlserver.codecs: from inferstream.codecs import Base64Codec, CodecError, Datetim
       encode_response_output
 mlserver.codecs.base: from inferstream.codecs import InputCodec, InputCodecLike, RequestCodec, RequestCodecLike,
       register_input_codec, register_request_codec
-  from .codecs import _CodecRegistry, _codec_registry, _CodecRegistry.find_input_codec as find_input_codec,
-      _CodecRegistry.find_input_codec_by_payload as find_input_codec_by_payload,
-      _CodecRegistry.find_input_codec_by_type_hint as find_input_codec_by_type_hint,
-      _CodecRegistry.find_request_codec as find_request_codec,
-      _CodecRegistry.find_request_codec_by_payload as find_request_codec_by_payload,
-      _CodecRegistry.find_request_codec_by_type_hint as find_request_codec_by_type_hint
+  from .codecs import _CodecRegistry, _codec_registry, find_input_codec, find_input_codec_by_payload,
+      find_input_codec_by_type_hint, find_request_codec, find_request_codec_by_payload,
+      find_request_codec_by_type_hint
   no deprecated: a codec overrides encode_output, decode_input and the like
 mlserver.codecs.base64: from inferstream.codecs import Base64Codec
 mlserver.codecs.datetime: from inferstream.codecs import DatetimeCodec
-mlserver.codecs.decorator: from .codecs import PredictFunc, SignatureCodec
+mlserver.codecs.decorator: from .codecs import PredictFunc, SignatureCodec, _as_list
   from inferstream.codecs import decode_args
-  from inferstream.codecs.annotations import output_hints as _as_list
 mlserver.codecs.errors: from inferstream.errors import CodecError, CodecNotFound, InputsNotFound, OutputNotFound
-mlserver.codecs.json: from inferstream.codecs.json import JSONEncoderWithArray, decode_from_bytelike_json_to_dict,
+mlserver.codecs.json: from .json_text import JSONEncoderWithArray, decode_from_bytelike_json_to_dict,
       decode_json_input_or_output, encode_to_json, encode_to_json_bytes
 mlserver.codecs.lists: from .codecs import ListElement, ListPayload, as_list, is_list_of
 mlserver.codecs.numpy: from inferstream.codecs import NumpyCodec, NumpyRequestCodec
@@ -110,11 +106,9 @@ mlserver.codecs.string: from inferstream.codecs import StringCodec, StringReques
   from .codecs import decode_str, encode_str
 mlserver.codecs.utils: from .codecs import Codec, InputOrOutput, Parametrised, Tagged, decode_inference_request,
       decode_request_input, encode_inference_response, encode_response_output
-  from inferstream.codecs.decoded import keep as _save_decoded
+  from .codecs import INPUT_PREFIX as DefaultInputPrefix, OUTPUT_PREFIX as DefaultOutputPrefix,
+      SingleInputRequestCodec, inject_batch_dimension, _save_decoded
   from inferstream.codecs import DecodedParameterName, get_decoded, get_decoded_or_raw, has_decoded
-  from inferstream.codecs.base import INPUT_PREFIX as DefaultInputPrefix, OUTPUT_PREFIX as DefaultOutputPrefix,
-      SingleInputRequestCodec
-  from inferstream.codecs.numpy import batch_shape as inject_batch_dimension
 mlserver.context: from .telemetry import model_context, model_name_var, model_version_var
 mlserver.env: from .settings import compute_hash_of_file, compute_hash_of_string
   no Environment: environment_tarball or environment_path in a model's settings names an environment
@@ -122,22 +116,22 @@ mlserver.errors: from .errors import InferenceError, ModelParametersMissing
   from inferstream.errors import InvalidModelURI, ModelNotFound, ModelNotReady, ModelError as MLServerError
 mlserver.grpc: from mlserver.grpc.server import GRPCServer
 mlserver.grpc.converters: from .converters import InferInputTensorConverter, InferOutputTensorConverter,
-      ModelInferRequestConverter, ModelInferResponseConverter
-  from inferstream.protos.converters import InferRequestedOutputTensorConverter, InferTensorContentsConverter,
-      ModelMetadataResponseConverter, ParametersConverter, RepositoryIndexRequestConverter,
+      InferRequestedOutputTensorConverter, InferTensorContentsConverter, ModelInferRequestConverter,
+      ModelInferResponseConverter, ParametersConverter
+  from .descriptions import ModelMetadataResponseConverter, RepositoryIndexRequestConverter,
       RepositoryIndexResponseConverter, RepositoryIndexResponseItemConverter, ServerMetadataResponseConverter,
       TensorMetadataConverter
-mlserver.grpc.dataplane_pb2: from inferstream.protos.dataplane_pb2 import {MESSAGES}
-mlserver.grpc.dataplane_pb2_grpc: from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceServicer,
-      GRPCInferenceServiceStub, add_GRPCInferenceServiceServicer_to_server
+mlserver.grpc.dataplane_pb2: from .messages import {MESSAGES}
+mlserver.grpc.dataplane_pb2_grpc: from .stubs import GRPCInferenceServiceServicer, GRPCInferenceServiceStub,
+      add_GRPCInferenceServiceServicer_to_server
   no GRPCInferenceService: STUBS
   no GRPC_GENERATED_VERSION, GRPC_VERSION: GRPC
 mlserver.grpc.interceptors: no LoggingInterceptor, PromServerInterceptor, wrap_async_iterator_inc_counter: METRICS
 mlserver.grpc.logging: from .telemetry import GRPC as logger, GRPC.name as gRPCLoggerName
 mlserver.grpc.model_repository: no ModelRepositoryServicer: SERVER
-mlserver.grpc.model_repository_pb2: from inferstream.protos.dataplane_pb2 import {MESSAGES}
-mlserver.grpc.model_repository_pb2_grpc: from inferstream.protos.dataplane_pb2_grpc import
-      ModelRepositoryServiceServicer, ModelRepositoryServiceStub, add_ModelRepositoryServiceServicer_to_server
+mlserver.grpc.model_repository_pb2: from .messages import {MESSAGES}
+mlserver.grpc.model_repository_pb2_grpc: from .stubs import ModelRepositoryServiceServicer,
+      ModelRepositoryServiceStub, add_ModelRepositoryServiceServicer_to_server
   no ModelRepositoryService: STUBS
   no GRPC_GENERATED_VERSION, GRPC_VERSION: GRPC
 mlserver.grpc.server: no DefaultGrpcWorkers, GRPCServer: SERVER
@@ -147,11 +141,10 @@ mlserver.grpc.utils: from .grpc import STATUS_CODE_MAPPING, handle_mlserver_erro
 mlserver.handlers: from mlserver.handlers.dataplane import DataPlane
   from mlserver.handlers.model_repository import ModelRepositoryHandlers
   from inferstream import custom_handler
-  from inferstream.ext.runtimes import get_custom_handlers
+  from .model import get_custom_handlers
 mlserver.handlers.custom: from inferstream import custom_handler
-  from inferstream.ext.runtimes import get_custom_handlers
-  from inferstream.handlers import _MARK as _CustomHandlerAttr
-  from .model import CustomHandler, register_custom_handler
+  from .model import CustomHandler, HANDLER_ATTRIBUTE as _CustomHandlerAttr, get_custom_handlers,
+      register_custom_handler
 mlserver.handlers.dataplane: no DataPlane: mlserver.MLServer serves models, and a model's own methods answer without a
       server
 mlserver.handlers.model_repository: no ModelRepositoryHandlers: SERVER
@@ -203,8 +196,7 @@ mlserver.repository: from mlserver.repository.repository import DEFAULT_MODEL_SE
   late mlserver.repository.factory import ModelRepositoryFactory
 mlserver.repository.factory: from .server import ModelRepositoryFactory
 mlserver.repository.load: from .settings import load_model_settings
-mlserver.repository.repository: from inferstream.ext.settings import MODEL_SETTINGS_FILE as
-      DEFAULT_MODEL_SETTINGS_FILENAME
+mlserver.repository.repository: from .settings import MODEL_SETTINGS_FILE as DEFAULT_MODEL_SETTINGS_FILENAME
   from inferstream.ext.runtimes import ModelRepository, FolderRepository as SchemalessModelRepository
 mlserver.rest: from mlserver.rest.server import RESTServer
 mlserver.rest.app: no APIRoute: CUSTOM
@@ -224,9 +216,9 @@ mlserver.rest.utils: no matches, to_scope: CUSTOM
 mlserver.server: from .server import HANDLED_SIGNALS, MLServer
 mlserver.settings: from inferstream.ext.settings import EnvironmentModel as BaseSettings
   from inferstream import ModelParameters, ModelSettings, Settings
-  from inferstream.settings import CORSSettings
-  from .settings import DEFAULT_ENVIRONMENTS_DIR, DEFAULT_METRICS_DIR, DEFAULT_PARALLEL_WORKERS
-  from inferstream.settings.environment import ENV_FILE as ENV_FILE_SETTINGS
+  from inferstream.ext.settings import CORSSettings
+  from .settings import DEFAULT_ENVIRONMENTS_DIR, DEFAULT_METRICS_DIR, DEFAULT_PARALLEL_WORKERS, ENV_FILE as
+      ENV_FILE_SETTINGS
   from inferstream.ext.settings import MLSERVER_MODEL_PREFIX as ENV_PREFIX_MODEL_SETTINGS, MLSERVER_PREFIX as
       ENV_PREFIX_SETTINGS
 mlserver.tracing: from .telemetry import get_tracer_provider

@@ -155,6 +155,8 @@ class Extension:
     """Names of inputs that hold JSON in every model that declares them."""
     optional_inputs: Sequence[str] = ()
     """Names of inputs that a request may leave out in every model that declares them."""
+    loggers: Sequence[str] = ()
+    """Names of loggers of another server, whose records belong to the log of this one."""
     modules: Named = _nothing()
     """Tables of the modules of another server that exist here: a module with `MODULES`, by the name of the server."""
     moved: Named = _nothing()

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from ._names import export
 
 if TYPE_CHECKING:
+    from ..cli.hosted import HostedServer as HostedServer
+    from ..cli.hosted import build_server as build_server
+    from ..cli.main import app as command_line
     from ..cli.refusals import told as report_errors
     from ..clients.stubs import MODULE as STUB_MODULE
     from ..clients.transport import Target as ClientTarget
@@ -13,8 +16,6 @@ if TYPE_CHECKING:
     from ..compat.table import parsed as parse_table
     from ..concurrency.event_loop import new_event_loop as new_event_loop
     from ..repository.target import targeted as find_target
-    from ..server.hosted import HostedServer as HostedServer
-    from ..server.hosted import build_server as build_server
     from ..server.served import resolve as resolve_served
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "STUB_MODULE",
     "V2Client",
     "build_server",
+    "command_line",
     "find_target",
     "install_aliases",
     "new_event_loop",
@@ -32,6 +34,8 @@ __all__ = [
 ]
 
 _NAMES = {
+    "cli.hosted": "HostedServer build_server",
+    "cli.main": "app=command_line",
     "cli.refusals": "told=report_errors",
     "clients.stubs": "MODULE=STUB_MODULE",
     "clients.transport": "Target=ClientTarget",
@@ -40,7 +44,6 @@ _NAMES = {
     "compat.table": "parsed=parse_table",
     "concurrency.event_loop": "new_event_loop",
     "repository.target": "targeted=find_target",
-    "server.hosted": "HostedServer build_server",
     "server.served": "resolve=resolve_served",
 }
 

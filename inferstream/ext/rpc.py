@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from ._names import export
 
 if TYPE_CHECKING:
+    from ..protos.converters import ModelInferRequestConverter as ModelInferRequestConverter
+    from ..protos.converters import ModelInferResponseConverter as ModelInferResponseConverter
     from ..protos.dataplane_pb2 import ModelInferResponse as ModelInferResponse
     from ..protos.dataplane_pb2_grpc import METHODS as METHODS
     from ..protos.pool import SERVICE as SERVICE
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METHODS",
+    "ModelInferRequestConverter",
     "ModelInferResponse",
+    "ModelInferResponseConverter",
     "RpcContext",
     "RpcExchange",
     "RpcFailed",
@@ -36,6 +40,7 @@ __all__ = [
 ]
 
 _NAMES = {
+    "protos.converters": "ModelInferRequestConverter ModelInferResponseConverter",
     "protos.dataplane_pb2": "ModelInferResponse",
     "protos.dataplane_pb2_grpc": "METHODS",
     "protos.pool": "SERVICE",

@@ -12,13 +12,12 @@ if TYPE_CHECKING:
     from ..imports.untrusted import untrusted as untrusted_origin
     from ..repository import FolderRepository as FolderRepository
     from ..repository import ModelRepository as ModelRepository
-    from ..repository.archives import MOST_MEMBERS as MOST_MEMBERS
+    from ..repository.archives import Unpacker as Unpacker
     from ..repository.archives import UnsafeArchive as UnsafeArchive
     from ..repository.trust import PermittedCall as PermittedCall
     from ..repository.uri import get_model_uri as get_model_uri
     from ..repository.uri import to_absolute_path as to_absolute_path
     from ..runtimes.artefact import ArtefactModel as ArtefactModel
-    from ..runtimes.base import Function as PredictFunction
     from ..runtimes.base import Runtime as Runtime
     from ..runtimes.columns import Column as Column
     from ..runtimes.columns import Columns as Columns
@@ -33,14 +32,13 @@ __all__ = [
     "Columns",
     "Faceted",
     "FolderRepository",
-    "MOST_MEMBERS",
     "ModelRepository",
     "PermittedCall",
-    "PredictFunction",
     "Runtime",
     "Signature",
     "TORCH_LOADING",
     "TextFacts",
+    "Unpacker",
     "UnsafeArchive",
     "blaming_the_client",
     "described_tensor",
@@ -57,11 +55,11 @@ _NAMES = {
     "imports.folders": "import_from",
     "imports.untrusted": "untrusted=untrusted_origin",
     "repository": "FolderRepository ModelRepository",
-    "repository.archives": "MOST_MEMBERS UnsafeArchive",
+    "repository.archives": "Unpacker UnsafeArchive",
     "repository.trust": "PermittedCall",
     "repository.uri": "get_model_uri to_absolute_path",
     "runtimes.artefact": "ArtefactModel",
-    "runtimes.base": "Function=PredictFunction Runtime",
+    "runtimes.base": "Runtime",
     "runtimes.columns": "Column Columns described=described_tensor",
     "runtimes.framework": "TORCH_LOADING",
     "runtimes.refusals": "refusing=blaming_the_client",

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ..settings import MLSERVER_PREFIX as MLSERVER_PREFIX
     from ..settings import MODEL_SETTINGS_FILE as MODEL_SETTINGS_FILE
     from ..settings import SETTINGS_FILE as SETTINGS_FILE
+    from ..settings import CORSSettings as CORSSettings
     from ..settings import load_settings as load_settings
     from ..settings.environment import EnvironmentModel as EnvironmentModel
     from ..settings.environment import expanded as expand_path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ..settings.start import ServerStart as ServerStart
 
 __all__ = [
+    "CORSSettings",
     "EnvironmentModel",
     "MLSERVER_MODEL_PREFIX",
     "MLSERVER_PREFIX",
@@ -30,7 +32,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "settings": "MLSERVER_MODEL_PREFIX MLSERVER_PREFIX MODEL_SETTINGS_FILE SETTINGS_FILE load_settings",
+    "settings": "CORSSettings MLSERVER_MODEL_PREFIX MLSERVER_PREFIX MODEL_SETTINGS_FILE SETTINGS_FILE load_settings",
     "settings.environment": "EnvironmentModel expanded=expand_path",
     "settings.sections": "Section",
     "settings.sources": "read_json",

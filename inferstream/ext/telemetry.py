@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from ..telemetry.console import AccessFormatter as AccessFormatter
     from ..telemetry.console import StatusLine as StatusLine
     from ..telemetry.context import get_logger as get_logger
+    from ..telemetry.context import model_var as model_var
     from ..telemetry.ends import kind_of_end as kind_of_end
     from ..telemetry.lines import LineFile as LineFile
+    from ..telemetry.logs import LogFormatter as LogFormatter
     from ..telemetry.masks import CredentialMask as CredentialMask
     from ..telemetry.masks import without_keys as mask_keys
     from ..telemetry.metrics import Meters as Meters
@@ -20,19 +22,22 @@ __all__ = [
     "BackgroundWriter",
     "CredentialMask",
     "LineFile",
+    "LogFormatter",
     "Meters",
     "StatusLine",
     "get_logger",
     "kind_of_end",
     "mask_keys",
+    "model_var",
 ]
 
 _NAMES = {
     "telemetry.background": "BackgroundWriter",
     "telemetry.console": "AccessFormatter StatusLine",
-    "telemetry.context": "get_logger",
+    "telemetry.context": "get_logger model_var",
     "telemetry.ends": "kind_of_end",
     "telemetry.lines": "LineFile",
+    "telemetry.logs": "LogFormatter",
     "telemetry.masks": "CredentialMask without_keys=mask_keys",
     "telemetry.metrics": "Meters",
 }

@@ -1,14 +1,14 @@
-"""Client stubs, servicer bases and functions that add a servicer, with the interface of generated code."""
+"""The stub of clients, with the interface of generated code, and the RPCs of the service."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from .dialects import HEADER
-from .pool import LEGACY_SERVICE, POOL, SERVICE
+from .pool import POOL, SERVICE
 
 if TYPE_CHECKING:
     import grpc
@@ -22,15 +22,15 @@ def classes_of(method: MethodDescriptor) -> tuple[type[Message], type[Message]]:
     return GetMessageClass(method.input_type), GetMessageClass(method.output_type)
 
 
-class _Stub:
-    service: str
+class GRPCInferenceServiceStub:
+    """Callables for every RPC on `channel`, a `grpc.Channel` or `grpc.aio.Channel`, as of generated code."""
 
     def __init__(self, channel: "grpc.Channel | grpc.aio.Channel") -> None:
-        for method in _methods_of(self.service):
+        for method in METHODS:
             request, response = classes_of(method)
             connect = channel.stream_stream if method.client_streaming else channel.unary_unary
             callable_ = connect(
-                f"/{self.service}/{method.name}",
+                f"/{SERVICE}/{method.name}",
                 request_serializer=request.SerializeToString,
                 response_deserializer=response.FromString,
             )
@@ -38,7 +38,7 @@ class _Stub:
             setattr(self, method.name, _with_dialect(callable_) if streams else callable_)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{self.service} has no RPC {name}")
+        raise AttributeError(f"{SERVICE} has no RPC {name}")
 
 
 def _with_dialect(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,89 +53,3 @@ def _with_dialect(call: Callable[..., Any]) -> Callable[..., Any]:
         return call(request_iterator, timeout=timeout, metadata=pairs, **options)
 
     return stream
-
-
-class GRPCInferenceServiceStub(_Stub):
-    """Callables for every RPC on `channel`, a `grpc.Channel` or `grpc.aio.Channel`."""
-
-    service = SERVICE
-
-
-class ModelRepositoryServiceStub(_Stub):
-    """Callables for the repository RPCs of the older service."""
-
-    service = LEGACY_SERVICE
-
-
-def _methods_of(service: str) -> list[MethodDescriptor]:
-    if service == SERVICE:
-        return METHODS
-    return [method for method in METHODS if method.name.startswith("Repository")]
-
-
-def _unimplemented(method: MethodDescriptor) -> Callable[..., Never]:
-    def rpc(self: object, request: object, context: "grpc.ServicerContext") -> Never:
-        _refuse(context)
-
-    def streaming_rpc(self: object, request_iterator: object, context: "grpc.ServicerContext") -> Never:
-        _refuse(context)
-
-    return streaming_rpc if method.client_streaming else rpc
-
-
-def _refuse(context: "grpc.ServicerContext") -> Never:
-    import grpc
-
-    context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-    context.set_details("Method not implemented!")
-    raise NotImplementedError("Method not implemented!")
-
-
-class GRPCInferenceServiceServicer:
-    """Base of servicers with one method per RPC. A method that is not overridden ends with UNIMPLEMENTED."""
-
-
-class ModelRepositoryServiceServicer:
-    """Base of servicers of the repository RPCs of the older service."""
-
-
-for _servicer, _service in (
-    (GRPCInferenceServiceServicer, SERVICE),
-    (ModelRepositoryServiceServicer, LEGACY_SERVICE),
-):
-    for _method in _methods_of(_service):
-        setattr(_servicer, _method.name, _unimplemented(_method))
-
-
-def add_GRPCInferenceServiceServicer_to_server(
-    servicer: object, server: "grpc.Server | grpc.aio.Server"
-) -> None:
-    """Register the RPCs that `servicer` has methods for."""
-    _add(SERVICE, servicer, server)
-
-
-def add_ModelRepositoryServiceServicer_to_server(
-    servicer: object, server: "grpc.Server | grpc.aio.Server"
-) -> None:
-    """Register the RPCs that `servicer` has methods for, under the older service."""
-    _add(LEGACY_SERVICE, servicer, server)
-
-
-def _add(service: str, servicer: object, server: "grpc.Server | grpc.aio.Server") -> None:
-    import grpc
-
-    handlers = {}
-    for method in _methods_of(service):
-        behaviour = getattr(servicer, method.name, None)
-        if behaviour is None:
-            continue
-        request, response = classes_of(method)
-        kind = (
-            grpc.stream_stream_rpc_method_handler
-            if method.client_streaming
-            else grpc.unary_unary_rpc_method_handler
-        )
-        handlers[method.name] = kind(
-            behaviour, request_deserializer=request.FromString, response_serializer=response.SerializeToString
-        )
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))

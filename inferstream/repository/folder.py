@@ -97,6 +97,12 @@ class FolderRepository(ModelRepository):
             return self._described()
         return [*usable.values()], broken
 
+    def read(self, path: Path) -> ModelSettings:
+        """The settings in a file of the repository, with a name and a URI. Raises InvalidSettings."""
+        settings = read_settings(path, self._root)
+        settings.name = self._name or settings.name
+        return settings
+
     def _remembered(self, path: Path) -> ModelSettings | InvalidSettings:
         """The settings in a file, or their error. The file is read again only after a change."""
         try:
@@ -108,9 +114,7 @@ class FolderRepository(ModelRepository):
         known = self._known.get(path)
         if known is None or known[0] != stamp:
             try:
-                settings = read_settings(path, self._root)
-                settings.name = self._name or settings.name
-                known = (stamp, settings)
+                known = (stamp, self.read(path))
             except InvalidSettings as error:
                 known = (stamp, error)
             self._known[path] = known

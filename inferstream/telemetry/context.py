@@ -7,8 +7,8 @@ from contextvars import ContextVar
 
 from ..context import request_id_var
 
-model_name_var: ContextVar[str] = ContextVar("model_name", default="")
-model_version_var: ContextVar[str] = ContextVar("model_version", default="")
+model_var: ContextVar[tuple[str, str]] = ContextVar("model", default=("", ""))
+"""The name and the version of the model whose code is running; empty elsewhere, and for a model without a version."""
 
 
 def get_logger(area: str) -> logging.Logger:
@@ -40,10 +40,8 @@ def call_fields() -> dict[str, str]:
 
 @contextmanager
 def model_context(name: str, version: str | None) -> Iterator[None]:
-    name_token = model_name_var.set(name)
-    version_token = model_version_var.set(version or "")
+    token = model_var.set((name, version or ""))
     try:
         yield
     finally:
-        model_name_var.reset(name_token)
-        model_version_var.reset(version_token)
+        model_var.reset(token)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .context import model_name_var, model_version_var
+from .context import model_var
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram
@@ -46,10 +46,10 @@ class CustomMetrics:
 
         Raises RuntimeError outside model code, TypeError and ValueError for other values.
         """
-        model = model_name_var.get("")
+        model, version = model_var.get()
         if not model:
             raise RuntimeError("metrics can only be logged by a model's own code")
-        self.observe(model, model_version_var.get(""), values)
+        self.observe(model, version, values)
 
     def observe(self, model: str, version: str, values: dict[str, float]) -> None:
         histograms = {name: self.register(name, f"Custom metric {name}") for name in values}

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from .context import call_fields, model_name_var, model_version_var
+from ..extensions import extensions
+from .context import call_fields, model_var
 from .masks import without_keys
 from .tracebacks import RaisedElsewhere, own_frames
 
@@ -20,8 +21,8 @@ ExceptionInfo: TypeAlias = (
     tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 )
 
-OURS = ("inferstream", "mlserver", "blazerpc")
-"""The loggers of the server and of the names that models know it by."""
+OWN = "inferstream"
+"""The logger of the server."""
 
 _basic_config = logging.basicConfig
 
@@ -36,7 +37,21 @@ _SAME = [("mlserver", "inferstream"), ("mlserver.parallel", "inferstream.worker"
 """MLServer's loggers, and our loggers of the same records."""
 
 
-class LineFormatter(logging.Formatter):
+def server_loggers() -> tuple[str, ...]:
+    """The loggers of the server: its own, and those that plug-ins bring for models of other servers."""
+    return OWN, *(name for extension in extensions().values() for name in extension.loggers)
+
+
+class LogFormatter(logging.Formatter):
+    """The format of the server's log, without secrets: `of` makes one."""
+
+    @staticmethod
+    def of(structured: bool) -> "LogFormatter":
+        """Formats records as JSON objects if `structured`, else as lines."""
+        return JSONFormatter() if structured else LineFormatter()
+
+
+class LineFormatter(LogFormatter):
     """`time [logger][model:version] LEVEL - message`, with control characters escaped.
 
     Lines of a call that has a span or an X-Request-Id end with `[trace_id=… span_id=… request_id=…]`.
@@ -54,9 +69,8 @@ class LineFormatter(logging.Formatter):
 
     def head(self, record: logging.LogRecord) -> str:
         """All that precedes the message."""
-        model = model_name_var.get()
+        model, version = model_var.get()
         if model:
-            version = model_version_var.get()
             model = f"[{model}:{version}]" if version else f"[{model}]"
         return f"{self.formatTime(record)} [{record.name}]{model} {record.levelname} - "
 
@@ -65,7 +79,7 @@ class LineFormatter(logging.Formatter):
         return super().formatException(ei) if ei[1] is None else logged_traceback(ei[1])
 
 
-class JSONFormatter(logging.Formatter):
+class JSONFormatter(LogFormatter):
     """One JSON object. A record's attribute `fields`, as of `extra={"fields": {...}}`, adds fields to it."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -76,9 +90,10 @@ class JSONFormatter(logging.Formatter):
             "level": record.levelname,
             "message": record.getMessage(),
         }
-        if model := model_name_var.get():
+        model, version = model_var.get()
+        if model:
             fields["model_name"] = model
-        if version := model_version_var.get():
+        if version:
             fields["model_version"] = version
         fields |= call_fields()
         if record.exc_info:
@@ -91,7 +106,7 @@ class JSONFormatter(logging.Formatter):
 
 def logged_traceback(error: BaseException) -> str:
     """The traceback of an error as the log has it."""
-    whole = logging.getLogger("inferstream").isEnabledFor(logging.DEBUG)
+    whole = logging.getLogger(OWN).isEnabledFor(logging.DEBUG)
     if not whole or isinstance(error, RaisedElsewhere):
         return own_frames(error)
     return "".join(traceback.format_exception(error)).rstrip("\n")
@@ -110,11 +125,11 @@ def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any
     Raises the errors of `logging.config` for a wrong custom configuration.
     """
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(JSONFormatter() if structured else LineFormatter())
+    handler.setFormatter(LogFormatter.of(structured))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    for name in OURS:
+    for name in server_loggers():
         logging.getLogger(name).setLevel(_LEVELS[debug])
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)
@@ -140,17 +155,17 @@ def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any
 
 def keep_server_log() -> None:
     """Let the server's own log go on after model code has configured `logging`, whose configuration stays."""
-    root = logging.getLogger()
+    root, names = logging.getLogger(), server_loggers()
     ours = [
         logger
         for name, logger in [*root.manager.loggerDict.items()]
-        if isinstance(logger, logging.Logger) and name.partition(".")[0] in OURS
+        if isinstance(logger, logging.Logger) and name.partition(".")[0] in names
     ]
     if all(logger.disabled for logger in ours):  # by `disable_existing_loggers`, not by name
         for logger in ours:
             logger.disabled = False
     if _server_handlers and not any(handler in root.handlers for handler in _server_handlers):
-        for logger in map(logging.getLogger, OURS):
+        for logger in map(logging.getLogger, names):
             if not logger.handlers:
                 logger.handlers[:] = _server_handlers
                 logger.propagate = False
@@ -176,7 +191,7 @@ def _configure_for_model(structured: bool, **options: Any) -> None:
 def log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Log an exception that ends its thread as one record."""
     if not issubclass(kind, SystemExit):
-        logging.getLogger("inferstream").critical("uncaught exception", exc_info=(kind, error, trace))
+        logging.getLogger(OWN).critical("uncaught exception", exc_info=(kind, error, trace))
 
 
 def apply_configuration(custom: str | dict[str, Any]) -> None:

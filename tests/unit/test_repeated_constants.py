@@ -1,18 +1,23 @@
 """Constants that a plug-in has a copy of, because the extension API does not have them: the copies are right."""
 
+from inferstream import handlers
 from inferstream.clients.transport import ModelName, Target
+from inferstream.codecs import base as codec_base
 from inferstream.codecs.values import base, tensor_objects
-from inferstream.compat.blazerpc import jsonrpc
+from inferstream.compat.blazerpc import hooks, jsonrpc, registry
+from inferstream.compat.mlserver import codecs, model, stubs
+from inferstream.compat.mlserver import settings as model_settings
 from inferstream.dataplane import live_settings
 from inferstream.dataplane.regions import SYSTEM_SHARED_MEMORY
 from inferstream.kafka import messages
 from inferstream.keys import secret
 from inferstream.plugins.triton import extension, parameters
-from inferstream.protos import dialects, ids, regions
+from inferstream.protos import dialects, ids, pool, regions
 from inferstream.record import redaction
+from inferstream.server.grpc.statuses import grpc_status
 from inferstream.server.rest.dialects import metadata
 from inferstream.server.rest.dialects.documentation import dialect, flat_schema
-from inferstream.settings import MODEL_SETTINGS_FILE, SETTINGS_FILE
+from inferstream.settings import MODEL_SETTINGS_FILE, SETTINGS_FILE, environment, sources
 from inferstream.telemetry import logs, masks
 from inferstream.tools.bench import rest
 from inferstream.tools.image import image, secrets
@@ -23,7 +28,7 @@ def test_keys_begin_as_logs_and_recordings_expect() -> None:
 
 
 def test_log_settings_change_the_loggers_of_the_server() -> None:
-    assert live_settings.LOGGERS == logs.OURS
+    assert {*live_settings.LOGGERS} == {*logs.server_loggers()}
 
 
 def test_shared_memory_and_final_responses_have_the_names_that_clients_know() -> None:
@@ -50,3 +55,19 @@ def test_images_have_the_settings_files_of_the_server() -> None:
 def test_a_load_calls_the_path_of_a_model() -> None:
     caller = rest.RestCaller(Target("host"), "a/b c", "infer", b"", {})
     assert caller._request.startswith(f"POST {ModelName('a/b c').path}/infer HTTP/1.1".encode())
+
+    assert {*tensor_objects.KINDS} <= {*jsonrpc.DATATYPES}
+    assert registry.DIMENSIONS == base.DIMENSIONS
+
+
+def test_an_error_without_details_has_the_same_message_everywhere() -> None:
+    assert grpc_status(ValueError())[1] == hooks.FAILED
+
+
+def test_mlservers_names_have_the_values_of_the_core() -> None:
+    assert (codecs.INPUT_PREFIX, codecs.OUTPUT_PREFIX) == (codec_base.INPUT_PREFIX, codec_base.OUTPUT_PREFIX)
+    assert model.HANDLER_ATTRIBUTE == handlers._MARK
+    assert model_settings.ENV_FILE == environment.ENV_FILE
+    assert model_settings.SETTINGS_FILE == sources.SETTINGS_FILE
+    assert model_settings.MODEL_SETTINGS_FILE == sources.MODEL_SETTINGS_FILE
+    assert (stubs.LEGACY_SERVICE, stubs.DIALECT) == (pool.LEGACY_SERVICE, dialects.HEADER)

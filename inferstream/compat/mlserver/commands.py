@@ -7,15 +7,14 @@ from pathlib import Path
 
 import typer
 
-from inferstream.cli.main import app
 from inferstream.compat.names import VERSION
-from inferstream.ext.hosting import ClientTarget
+from inferstream.ext.hosting import ClientTarget, command_line
 from inferstream.tools.image.image import IGNORED
 from inferstream.tools.image.image import dockerfile as dockerfile_of
 from inferstream.tools.infer.batch import Rate
 from inferstream.tools.infer.run import Files, TransportName, headers_of, opened
 
-root = typer.main.get_command(app)
+root = typer.main.get_command(command_line)
 assert isinstance(root, typer.core.TyperGroup)
 _context = root.context_class(root)
 build, dockerfile, infer, init_project, start = (
@@ -27,7 +26,7 @@ CHOICES_TRANSPORT = ["rest", "grpc"]
 
 def main() -> None:
     """Run the command line."""
-    app()
+    command_line()
 
 
 def generate_dockerfile(base_image: str = "") -> str:

@@ -1,13 +1,12 @@
 """Registries of metrics whose metrics are found by name."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import prometheus_client
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Metric
 
-from inferstream.telemetry.custom import CUSTOM
-
-from .telemetry import MetricNotFound
+from .telemetry import REGISTERED, MetricNotFound
 
 
 class MetricsRegistry(CollectorRegistry):
@@ -30,24 +29,33 @@ class MetricsRegistry(CollectorRegistry):
         return self._names_to_collectors.get(metric_name)
 
 
+class ModelMetrics:
+    """Collects the metrics of `register` and `log`, which the server shows by itself."""
+
+    def collect(self) -> Iterator[Metric]:
+        for histogram in [*REGISTERED.values()]:
+            yield from histogram.collect()
+
+
 class ServedRegistry(MetricsRegistry):
     """What model code adds to the metrics of the server, by `register` and `log` or by prometheus_client."""
 
     def __init__(self) -> None:
         super().__init__()
-        super().register(CUSTOM)
+        self._of_models = ModelMetrics()
+        super().register(self._of_models)
 
     def register(self, collector: Any) -> None:
         prometheus_client.REGISTRY.register(collector)
         super().register(collector)
 
     def unregister(self, collector: Any) -> None:
-        if collector is not CUSTOM:
+        if collector is not self._of_models:
             prometheus_client.REGISTRY.unregister(collector)
             super().unregister(collector)
 
     def _metric(self, metric_name: str) -> Any:
-        return CUSTOM.get(metric_name) or super()._metric(metric_name)
+        return REGISTERED.get(metric_name) or super()._metric(metric_name)
 
 
 REGISTRY = ServedRegistry()

@@ -6,12 +6,12 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from enum import Enum
 from inspect import unwrap
-from typing import Any
+from typing import Any, NamedTuple
 
 import inferstream
 from inferstream import custom_handler
 from inferstream.ext.hosting import new_event_loop
-from inferstream.handlers import CustomHandler
+from inferstream.ext.runtimes import get_custom_handlers as handlers_of
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters
 
 
@@ -20,6 +20,22 @@ class MLModel(inferstream.MLModel):
 
     selects_outputs = None
     for_mlserver = True
+
+
+HANDLER_ATTRIBUTE = "__custom_handler__"
+"""The attribute of methods that serve a route."""
+
+
+class CustomHandler(NamedTuple):
+    """A custom route of a model: a path, which may hold `{parameters}`, and an HTTP method."""
+
+    rest_path: str
+    rest_method: str = "POST"
+
+
+def get_custom_handlers(model: object) -> list[tuple[CustomHandler, Callable[..., Any]]]:
+    """The custom routes of a model or its class, and their methods."""
+    return [(CustomHandler(*handler), method) for handler, method in handlers_of(model)]
 
 
 def register_custom_handler(handler: CustomHandler, method: Callable[..., Any]) -> None:

@@ -4,11 +4,9 @@ import signal
 from collections.abc import Sequence
 
 from inferstream import MLModel, ModelSettings, Settings
-from inferstream.ext.hosting import HostedServer, build_server
+from inferstream.ext.hosting import HostedServer, build_server, resolve_served
 from inferstream.ext.runtimes import ModelRepository
 from inferstream.ext.settings import load_settings as settings_of
-from inferstream.repository import InMemoryRepository
-from inferstream.server.served import repository_of
 
 HANDLED_SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT]
 
@@ -22,8 +20,7 @@ class MLServer:
 
     async def start(self, models_settings: Sequence[ModelSettings] = ()) -> None:
         """Load and serve these models, or those of the repository if there are none."""
-        repository = InMemoryRepository(models_settings) if models_settings else None
-        self._server = build_server(self._settings, repository)
+        self._server = build_server(self._settings, models_settings or None)
         await self._server.run(lambda _: None)
 
     async def add_custom_handlers(self, model: MLModel) -> MLModel:
@@ -50,11 +47,13 @@ class ModelRepositoryFactory:
     @staticmethod
     def resolve_model_repository(settings: Settings) -> ModelRepository:
         """The repository of a server with these settings. Raises InvalidSettings."""
-        return repository_of(settings)
+        _, repository = resolve_served(settings, {})
+        return repository
 
 
 async def load_settings(folder: str | None = None) -> tuple[Settings, list[ModelSettings]]:
     """The settings of the server and of the models in `folder`. Raises InvalidSettings."""
     settings = Settings() if folder is None else settings_of(folder)
-    models = await repository_of(settings).list() if settings.load_models_at_startup else []
-    return settings, models
+    if not settings.load_models_at_startup:
+        return settings, []
+    return settings, await ModelRepositoryFactory.resolve_model_repository(settings).list()

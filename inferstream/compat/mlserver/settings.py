@@ -6,11 +6,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from inferstream import MLModel, ModelSettings, Settings
-from inferstream.repository.folder import read_settings
+from inferstream.ext.runtimes import FolderRepository
 
 DEFAULT_ENVIRONMENTS_DIR = str(Path.cwd() / ".envs")
 DEFAULT_METRICS_DIR = str(Path.cwd() / ".metrics")
 DEFAULT_PARALLEL_WORKERS = 1
+SETTINGS_FILE = "settings.json"
+MODEL_SETTINGS_FILE = "model-settings.json"
+"""The names of files with settings of a server and of a model."""
+ENV_FILE = ".env"
+"""The file in the working folder with variables that the environment does not have."""
 MLSERVER_MODEL_NAME_HEADER = "mlserver-model"
 MLSERVER_MODEL_VERSION_HEADER = "mlserver-version"
 
@@ -22,7 +27,7 @@ ModelReloadHook = Callable[[MLModel, MLModel], Awaitable[MLModel]]
 def load_model_settings(model_settings_path: str) -> ModelSettings:
     """The settings in a file. The defaults of name and URI come from its folder. Raises InvalidSettings."""
     path = Path(model_settings_path).absolute()
-    return read_settings(path, path.resolve().parent)
+    return FolderRepository(path.resolve().parent).read(path)
 
 
 def model_initialiser(model_settings: ModelSettings) -> MLModel:

@@ -7,31 +7,7 @@ from typing import Any
 
 from inferstream import MLModel, ModelSettings, Settings
 from inferstream.dataplane.cloudevents import CloudEvents, namespace
-from inferstream.dataplane.stages.merging import merge, split
-from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, RequestOutput
-
-from .model import generate_uuid
-
-
-class BatchedRequests:
-    """Requests by id. All need the same inputs, with one row or more."""
-
-    def __init__(self, inference_requests: dict[str, InferenceRequest]) -> None:
-        self.inference_requests = inference_requests
-        self.merged_request = merge(list(inference_requests.values()), generate_uuid())
-
-    def split_response(self, batched_response: InferenceResponse) -> dict[str, InferenceResponse]:
-        """The response of each request. Raises InvalidOutput unless there is one row for each row of the requests."""
-        responses = split(batched_response, list(self.inference_requests.values()))
-        return dict(zip(self.inference_requests, responses, strict=True))
-
-
-def _merge_parameters(
-    all_params: dict[str, Any],
-    parametrised_obj: InferenceRequest | InferenceResponse | RequestInput | RequestOutput,
-) -> dict[str, Any]:
-    parameters = parametrised_obj.parameters
-    return all_params if parameters is None else {**all_params, **parameters.model_dump()}
+from inferstream.types import InferenceRequest, InferenceResponse, Parameters
 
 
 class Shape:

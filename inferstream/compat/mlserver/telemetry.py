@@ -2,15 +2,18 @@
 
 import json
 import logging
+import logging.config
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import Token
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import inferstream
 from inferstream import ModelSettings, Settings
 from inferstream.errors import ModelError as MLServerError
-from inferstream.telemetry import context, custom
-from inferstream.telemetry.context import model_name_var, model_version_var
-from inferstream.telemetry.logs import JSONFormatter, LineFormatter, apply_configuration
+from inferstream.ext.telemetry import LogFormatter, model_var
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram
@@ -23,13 +26,35 @@ LOGGERS = (logger, logging.getLogger("inferstream"))
 GRPC, KAFKA, METRICS, PARALLEL, REST = map(logger.getChild, ("grpc", "kafka", "metrics", "parallel", "rest"))
 
 
+class RunningModelVar:
+    """The name or the version of the model whose code is running, with the methods of a context variable."""
+
+    def __init__(self, name: str, part: int) -> None:
+        self.name = name
+        self._part = part
+
+    def get(self, default: str = "") -> str:
+        return model_var.get()[self._part] or default
+
+    def set(self, value: str) -> Token[tuple[str, str]]:
+        name, version = model_var.get()
+        return model_var.set((name, value) if self._part else (value, version))
+
+    def reset(self, token: Token[tuple[str, str]]) -> None:
+        model_var.reset(token)
+
+
+model_name_var = RunningModelVar("model_name", 0)
+model_version_var = RunningModelVar("model_version", 1)
+
+
 class ModelLoggerFormatter(logging.Formatter):
     """Formats lines or JSON objects, with the name of the model that logs. Sets `record.model` to that part."""
 
     def __init__(self, settings: Settings | None) -> None:
         super().__init__()
         self.use_structured_logging = settings is not None and settings.use_structured_logging
-        self._formatter = JSONFormatter() if self.use_structured_logging else LineFormatter()
+        self._formatter = LogFormatter.of(self.use_structured_logging)
 
     def format(self, record: logging.LogRecord) -> str:
         record.model = self._model()  # other formatters show it by `%(model)s`
@@ -53,7 +78,7 @@ def configure_logger(settings: Settings | None = None) -> logging.Logger:
     """Make MLServer's logger and ours write to standard output. The root logger and its handlers do not change."""
     chosen = settings if settings is not None else Settings()
     given = logging.getLogger().handlers
-    served = any(isinstance(handler.formatter, LineFormatter | JSONFormatter) for handler in given)
+    served = any(isinstance(handler.formatter, LogFormatter) for handler in given)
     if not served:  # otherwise a server writes the lines of these loggers
         handler = next((known for known in logger.handlers if known.name == HANDLER), None)
         if handler is None:
@@ -65,13 +90,23 @@ def configure_logger(settings: Settings | None = None) -> logging.Logger:
     for ours in LOGGERS:
         ours.setLevel(logging.DEBUG if chosen.debug else logging.INFO)
     if chosen.logging_settings:
-        apply_configuration(chosen.logging_settings)
+        apply_logging_file(chosen.logging_settings)
     return logger
 
 
 def apply_logging_file(logging_settings: str | dict[str, Any]) -> None:
-    """Apply a `logging.config` file or dictionary."""
-    apply_configuration(logging_settings)
+    """Apply a dictionary, or a `logging.config` file: `.json` or ini. Raises the errors of `logging.config`."""
+    if isinstance(logging_settings, str) and not logging_settings.endswith(".json"):
+        Path(logging_settings).stat()  # Python 3.11 takes a missing file for an empty one
+        logging.config.fileConfig(logging_settings, disable_existing_loggers=False)
+        return
+    configuration = logging_settings
+    if isinstance(configuration, str):
+        configuration = json.loads(Path(configuration).read_text("utf-8-sig"))
+    if not isinstance(configuration, dict):
+        raise ValueError("it must hold a JSON object")
+    # Python's default silences every logger that the configuration does not name.
+    logging.config.dictConfig({"disable_existing_loggers": False, **configuration})
 
 
 class InvalidModelContext(MLServerError):
@@ -88,6 +123,9 @@ class MetricNotFound(MLServerError):
         super().__init__(f"No metric found with name '{metric_name}'", 500)
 
 
+REGISTERED: "dict[str, Histogram]" = {}
+"""The histograms that model code registers, by name."""
+
 QUEUE_METRIC_NAME = "parallel_request_queue"
 SELDON_MODEL_NAME_LABEL = "model_name"
 SELDON_MODEL_VERSION_LABEL = "model_version"
@@ -95,13 +133,15 @@ SELDON_MODEL_VERSION_LABEL = "model_version"
 
 def register(name: str, description: str) -> "Histogram":
     """The histogram of this name. The first call creates it."""
-    return custom.register(name, description)
+    return REGISTERED.setdefault(name, inferstream.register(name, description))
 
 
 def log(**metrics: float) -> None:
     """Record one value per metric for the model that calls. Raises InvalidModelContext."""
     _get_labels_from_context()
-    custom.log(**metrics)
+    inferstream.log(**metrics)
+    for name in metrics:
+        register(name, "")  # there by now
 
 
 def _get_labels_from_context() -> dict[str, str]:
@@ -119,9 +159,14 @@ def configure_metrics(settings: Settings) -> None:
     """Does nothing: the server collects the metrics of worker processes itself."""
 
 
-def model_context(model_settings: ModelSettings) -> AbstractContextManager[None]:
+@contextmanager
+def model_context(model_settings: ModelSettings) -> Iterator[None]:
     """Run the block as code of this model."""
-    return context.model_context(model_settings.name, model_settings.version)
+    token = model_var.set((model_settings.name, model_settings.version or ""))
+    try:
+        yield
+    finally:
+        model_var.reset(token)
 
 
 def get_tracer_provider(settings: Settings) -> Any:

@@ -21,7 +21,7 @@ from ...repository.loading import LoadedModel, load_model
 from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...signature import Signature
-from ...telemetry.context import model_name_var, model_version_var
+from ...telemetry.context import model_var
 from ...telemetry.model_meters import ModelMeters
 from ...telemetry.stages import StepMeters
 from ...types import Headers, InferenceRequest, InferenceResponse, MetadataModelResponse
@@ -66,7 +66,7 @@ class Local:
         self._loaded = loaded or LoadedModel(model)
         self._model = model
         self._name = model.name
-        self._version = model.version
+        self._running = model.name, model.version or ""
         self.settings = settings
         signature = signature_of(model)
         self.signature = signature if model.selects_outputs is False else replace(signature, outputs=None)
@@ -184,8 +184,7 @@ class Local:
     async def ask(self, request: HttpRequest) -> HttpResponse:
         """Handle a request to a REST route of the model. Raises InferenceFailed if its code raises."""
         assert self._route_handler is not None
-        model_name_var.set(self._name)
-        model_version_var.set(self._version or "")
+        model_var.set(self._running)
         try:
             response: HttpResponse = await self._in_model(self._route_handler, request)
             if response.rest is not None:
@@ -213,8 +212,7 @@ class Local:
         return await self._thread.call(function, *arguments)
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
-        model_name_var.set(self._name)
-        model_version_var.set(self._version or "")
+        model_var.set(self._running)
         single = call.operation is INFER
         remaining = None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
         request = call.request

@@ -13,7 +13,7 @@ from ...concurrency.threads import Threads
 from ...context import request_context
 from ...errors import InferenceFailed, InferstreamError, InvalidOutput, StepFailed
 from ...model import Finished, StepModel
-from ...telemetry.context import model_name_var, model_version_var
+from ...telemetry.context import model_var
 from ...telemetry.stages import QueueMeters, StepMeters
 from ...tokens import tokens_of
 from ...types import InferenceRequest, InferenceResponse
@@ -127,8 +127,7 @@ class Steps:
         self._releases = type(model).release is not StepModel.release
         self._caller = MethodCaller(f"steps-{model.name}", thread, threads)
         self._context = Context()
-        self._context.run(model_name_var.set, model.name)
-        self._context.run(model_version_var.set, model.version or "")
+        self._context.run(model_var.set, (model.name, model.version or ""))
         self._aging = aging
         self._turns: Turns | None = None
         self._waiting: WaitingCalls[SteppedStream] = Queue(aging)

@@ -13,5 +13,6 @@ extension = Extension(
         ),
     },
     starts={"blazerpc": "inferstream.plugins.blazerpc.ports:set_ports"},
+    loggers=("blazerpc",),
     modules={"blazerpc": "inferstream.compat.blazerpc_names"},
 )

@@ -6,5 +6,6 @@ extension = Extension(
     "mlserver",
     requires=["cloudevents"],
     commands={"alias": "inferstream.cli.alias:alias"},
+    loggers=("mlserver",),
     modules={"mlserver": "inferstream.compat.names"},
 )

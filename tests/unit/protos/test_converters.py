@@ -8,7 +8,6 @@ from inferstream.types import (
     InferenceRequest,
     InferenceResponse,
     MetadataModelResponse,
-    MetadataServerResponse,
     MetadataTensor,
 )
 
@@ -22,9 +21,6 @@ TENSOR = {
 
 
 def test_descriptions_return_unchanged() -> None:
-    server = MetadataServerResponse(name="s", version="1", extensions=["a", "b"])
-    both = converters.ServerMetadataResponseConverter
-    assert both.to_types(both.from_types(server)) == server
     tensor = MetadataTensor(name="x", datatype="FP32", shape=[-1, 2], parameters={"content_type": "np"})
     model = MetadataModelResponse(name="m", platform="p", versions=["1"], inputs=[tensor], outputs=[tensor])
     message = converters.ModelMetadataResponseConverter.from_types(model)

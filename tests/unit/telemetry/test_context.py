@@ -34,7 +34,7 @@ def test_a_record_has_the_span_and_the_request_of_its_call(monkeypatch) -> None:
 
 def test_the_model_is_that_of_the_innermost_code_and_nobodys_afterwards() -> None:
     def running() -> tuple[str, str]:
-        return context.model_name_var.get(), context.model_version_var.get()
+        return context.model_var.get()
 
     with context.model_context("outer", "1"):
         with pytest.raises(ValueError), context.model_context("inner", None):
@@ -48,6 +48,6 @@ async def test_tasks_beside_each_other_have_models_of_their_own() -> None:
     async def name(model: str) -> str:
         with context.model_context(model, None):
             await asyncio.sleep(0)
-            return context.model_name_var.get()
+            return context.model_var.get()[0]
 
     assert await asyncio.gather(*map(name, "abc")) == ["a", "b", "c"]

@@ -20,7 +20,12 @@ from mlserver.types import (  # type: ignore[import-not-found]
     InferenceRequest,
     InferenceResponse,
     MetadataModelResponse,
+    MetadataServerResponse,
+    MetadataTensor,
     Parameters,
+    RepositoryIndexRequest,
+    RepositoryIndexResponse,
+    RepositoryIndexResponseItem,
     RequestInput,
     ResponseOutput,
 )
@@ -89,6 +94,28 @@ def test_what_a_message_lacks_is_none() -> None:
         pb.ModelMetadataResponse(name="m", platform="p")
     )
     assert (metadata.inputs, metadata.outputs, metadata.parameters) == (None, None, None)
+
+
+def test_descriptions_return_unchanged() -> None:
+    server = MetadataServerResponse(name="s", version="1", extensions=["a", "b"])
+    tensor = MetadataTensor(name="x", datatype="FP32", shape=[-1, 2], parameters={"content_type": "np"})
+    model = MetadataModelResponse(name="m", platform="p", versions=["1"], inputs=[tensor], outputs=[tensor])
+    index = RepositoryIndexResponse(
+        [RepositoryIndexResponseItem(name="m", version="1", state="READY", reason="")]
+    )
+    for value, both, message in (
+        (server, converters.ServerMetadataResponseConverter, pb.ServerMetadataResponse),
+        (model, converters.ModelMetadataResponseConverter, pb.ModelMetadataResponse),
+        (
+            RepositoryIndexRequest(ready=True),
+            converters.RepositoryIndexRequestConverter,
+            pb.RepositoryIndexRequest,
+        ),
+        (index, converters.RepositoryIndexResponseConverter, pb.RepositoryIndexResponse),
+    ):
+        written = both.from_types(value)
+        assert isinstance(written, message)
+        assert both.to_types(written) == value
 
 
 def test_a_models_metadata_keep_their_parameters() -> None:
