@@ -3,10 +3,11 @@
 from inferstream import handlers
 from inferstream.codecs import base as codec_base
 from inferstream.codecs.values import base, tensor_objects
-from inferstream.compat.blazerpc import hooks, jsonrpc, registry
+from inferstream.compat.blazerpc import errors, hooks, jsonrpc, registry
 from inferstream.compat.mlserver import codecs, model, stubs
 from inferstream.compat.mlserver import settings as model_settings
 from inferstream.dataplane import live_settings
+from inferstream.jsonrpc import messages as rpc_messages
 from inferstream.kafka import messages
 from inferstream.keys import secret
 from inferstream.protos import dialects, ids, pool
@@ -37,6 +38,8 @@ def test_ids_and_arrays_have_the_form_of_the_protocol() -> None:
     assert jsonrpc.ARRAY == tensor_objects.KEYS
     assert {*tensor_objects.KINDS} <= {*jsonrpc.DATATYPES}
     assert registry.DIMENSIONS == base.DIMENSIONS
+    for name in ("PARSE_ERROR", "INVALID_REQUEST", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INTERNAL_ERROR"):
+        assert getattr(errors, name) == getattr(rpc_messages, name)
 
 
 def test_an_error_without_details_has_the_same_message_everywhere() -> None:
