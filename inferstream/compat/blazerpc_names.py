@@ -37,8 +37,8 @@ blazerpc.client: from .client import BlazeClient
   from .registry import SERVICE as SERVICE_NAME
 blazerpc.codegen:
 blazerpc.codegen.invoke: no invoke_model, invoke_streaming_model, resolve_deps: RUNS
-blazerpc.codegen.jsonrpc_handler: from inferstream.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS,
-      INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
+blazerpc.codegen.jsonrpc_handler: from .errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST,
+      METHOD_NOT_FOUND, PARSE_ERROR
   no JsonRpcDispatcher: TEST
 blazerpc.codegen.proto: no ProtoGenerator: TYPED
 blazerpc.codegen.proto_types: no build_message_classes: TYPED

@@ -4,11 +4,12 @@ from inferstream import handlers
 from inferstream.clients.transport import ModelName, Target
 from inferstream.codecs import base as codec_base
 from inferstream.codecs.values import base, tensor_objects
-from inferstream.compat.blazerpc import hooks, jsonrpc, registry
+from inferstream.compat.blazerpc import errors, hooks, jsonrpc, registry
 from inferstream.compat.mlserver import codecs, model, stubs
 from inferstream.compat.mlserver import settings as model_settings
 from inferstream.dataplane import live_settings
 from inferstream.dataplane.regions import SYSTEM_SHARED_MEMORY
+from inferstream.jsonrpc import messages as rpc_messages
 from inferstream.kafka import messages
 from inferstream.keys import secret
 from inferstream.plugins.triton import extension, parameters
@@ -46,6 +47,10 @@ def test_the_page_reads_the_parameters_that_inputs_have() -> None:
 def test_ids_and_arrays_have_the_form_of_the_protocol() -> None:
     assert messages.MOST_ID == ids.MAX_ID
     assert jsonrpc.ARRAY == tensor_objects.KEYS
+    assert {*tensor_objects.KINDS} <= {*jsonrpc.DATATYPES}
+    assert registry.DIMENSIONS == base.DIMENSIONS
+    for name in ("PARSE_ERROR", "INVALID_REQUEST", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INTERNAL_ERROR"):
+        assert getattr(errors, name) == getattr(rpc_messages, name)
 
 
 def test_images_have_the_settings_files_of_the_server() -> None:
@@ -55,9 +60,6 @@ def test_images_have_the_settings_files_of_the_server() -> None:
 def test_a_load_calls_the_path_of_a_model() -> None:
     caller = rest.RestCaller(Target("host"), "a/b c", "infer", b"", {})
     assert caller._request.startswith(f"POST {ModelName('a/b c').path}/infer HTTP/1.1".encode())
-
-    assert {*tensor_objects.KINDS} <= {*jsonrpc.DATATYPES}
-    assert registry.DIMENSIONS == base.DIMENSIONS
 
 
 def test_an_error_without_details_has_the_same_message_everywhere() -> None:

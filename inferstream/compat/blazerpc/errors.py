@@ -4,6 +4,13 @@ from typing import ClassVar
 
 from inferstream.errors import ModelError
 
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+"""The numbers of errors of JSON-RPC 2.0."""
+
 
 class BlazeRPCError(ModelError):
     """Base of the errors. A client gets the message, and the status of the class."""

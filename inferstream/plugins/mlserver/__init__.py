@@ -4,7 +4,7 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "mlserver",
-    requires=["cloudevents"],
+    requires=["cloudevents", "frameworks", "tools"],
     commands={"alias": "inferstream.cli.alias:alias"},
     loggers=("mlserver",),
     modules={"mlserver": "inferstream.compat.names"},
