@@ -24,8 +24,8 @@ extension = Extension(
         "system-shared-memory": "inferstream.server.rest.dialects.shared_memory:SystemSharedMemory",
     },
     messages={
-        "log-level": "inferstream.dataplane.live_settings",
-        "regions": "inferstream.dataplane.regions",
+        "log-level": "inferstream.dataplane.live_settings:build_live_settings",
+        "regions": "inferstream.dataplane.regions:build_regions",
     },
     rpcs={
         "administration": "inferstream.server.grpc.administration:AdministrationService",
