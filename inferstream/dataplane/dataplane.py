@@ -31,21 +31,8 @@ from .stages.access_log import refused
 Result = TypeVar("Result")
 F = TypeVar("F")
 
-EXTENSIONS = (
-    "binary_tensor_data",
-    "classification",
-    "logging",
-    "model_configuration",
-    "model_repository",
-    "parameters",
-    "sequence",
-    "sequence(string_id)",
-    "statistics",
-)
-"""Implemented extensions of the protocol, in Triton's spelling."""
-
-OF_ONE_FRONT_END = {"sequence", "sequence(string_id)"}
-"""Those that need all requests to come to one front end."""
+EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
+"""Extensions of the protocol that every server has."""
 
 
 class Described(NamedTuple):
@@ -82,14 +69,13 @@ class DataPlane:
         self._proxies = Proxies.of(settings) or None
         self.cancel = Cancelling(lambda: registry.lives(), self.peers, self.credentials).cancel
         """Cancels every call of a request id and of the caller's credentials."""
-        extensions = [each for each in EXTENSIONS if settings.frontends == 1 or each not in OF_ONE_FRONT_END]
         joined = [
             plugin.name for plugin, has in loaded(PROTOCOL_EXTENSIONS, settings.strict) if has(settings)
         ]
         self._metadata = MetadataServerResponse(
             name=settings.server_name,
             version=settings.server_version,
-            extensions=[*sorted([*extensions, *joined]), *settings.extensions],
+            extensions=[*sorted([*EXTENSIONS, *joined]), *settings.extensions],
         )
 
     def of(self, make: Callable[[ServerParts], Result]) -> Result:

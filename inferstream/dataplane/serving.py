@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from time import time
 
 from ..errors import Draining, ModelNotFound, ModelNotReady
+from ..extensions import MESSAGES, loaded
 from ..handlers import CustomHandler
 from ..keys.access_control import keys_configured
 from ..repository.apps import app_of
@@ -93,6 +94,10 @@ class Serving(ABC):
         self._settings = settings
         self.edges = CallEdges(self._callee)
         self._shared = build_shared(settings, meters, self, peers, self.edges)
+        if not self._shared.peers.alone:
+            for _, part in loaded(MESSAGES, settings.strict):
+                if callable(part):
+                    self._shared.of(part)  # others may ask before the first request
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
         self.lines.changed = self._record_calls

@@ -110,7 +110,8 @@ class Extension:
     rpcs: Named = _nothing()
     """Functions or classes that make an `RpcService` of a dataplane, settings and meters, or None."""
     messages: Named = _nothing()
-    """Modules that define a `PeerQuestion` between the processes of a server."""
+    """Modules that define a `PeerQuestion` between the processes of a server, or functions of `ServerParts` in them,
+    which make what answers when the server starts."""
     doors: Named = _nothing()
     """Subclasses of `Door`, which bring requests from elsewhere."""
     stages: Placed = _nothing()

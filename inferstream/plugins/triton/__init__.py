@@ -25,8 +25,8 @@ extension = Extension(
         "system-shared-memory": "inferstream.server.rest.dialects.shared_memory:SystemSharedMemory",
     },
     messages={
-        "log-level": "inferstream.dataplane.live_settings",
-        "regions": "inferstream.dataplane.regions",
+        "log-level": "inferstream.dataplane.live_settings:build_live_settings",
+        "regions": "inferstream.dataplane.regions:build_regions",
     },
     rpcs={
         "administration": "inferstream.server.grpc.administration:AdministrationService",
@@ -38,7 +38,15 @@ extension = Extension(
         'server that has the extension "system_shared_memory".'
     },
     proto_files={"grpc_service.proto": "inferstream.plugins.triton.proto_file:grpc_service"},
-    protocol_extensions={"system_shared_memory": "inferstream.dataplane.regions:shares_memory"},
+    protocol_extensions={
+        "classification": "inferstream.plugins.triton.protocol:has_always",
+        "logging": "inferstream.plugins.triton.protocol:has_always",
+        "model_configuration": "inferstream.plugins.triton.protocol:has_always",
+        "sequence": "inferstream.plugins.triton.protocol:has_with_one_front_end",
+        "sequence(string_id)": "inferstream.plugins.triton.protocol:has_with_one_front_end",
+        "statistics": "inferstream.plugins.triton.protocol:has_always",
+        "system_shared_memory": "inferstream.dataplane.regions:shares_memory",
+    },
     stages={
         # Middleware has the values of all tensors, and a deadline does not cut off what is written.
         "regions": Position("inferstream.dataplane.region_use:regions", outside="deadline"),

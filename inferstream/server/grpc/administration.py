@@ -14,7 +14,7 @@ from inferstream.plugins.triton import messages
 
 from ...dataplane.live_settings import LogValue, TraceValue, build_live_settings
 from ...dataplane.model_config import config_of
-from ...dataplane.regions import build_regions, find_regions
+from ...dataplane.regions import find_regions
 from ...errors import InvalidRequest, Unsupported
 from ..statistics import statistics_of
 
@@ -35,7 +35,6 @@ class AdministrationService(RpcService):
     def __init__(self, dataplane: ServerModels, _: Settings, meters: Meters) -> None:
         self._dataplane = dataplane
         self._meters = meters
-        self._live = dataplane.of(build_live_settings)
 
     async def ModelStatistics(self, request: messages.ModelRequest, context: RpcContext) -> Message:
         caller, version = caller_of(context, self._dataplane.access), request.version or None
@@ -55,18 +54,19 @@ class AdministrationService(RpcService):
             name: getattr(value, value.WhichOneof("parameter_choice") or "string_param")
             for name, value in request.settings.items()
         }
-        log = await self._live.update_log(changes)
+        log = await self._dataplane.of(build_live_settings).update_log(changes)
         settings = {name: {_choice(value): value} for name, value in log.items()}
         return ParseDict({"settings": settings}, messages.LogSettingsResponse())
 
     async def TraceSetting(self, request: messages.TraceRequest, context: RpcContext) -> Message:
         if request.model_name:
             self._dataplane.model_ready(request.model_name)  # raises for one that is not there
-        now = self._live.trace()
+        live = self._dataplane.of(build_live_settings)
+        now = live.trace()
         changes = {name: _as(now.get(name), value.value) for name, value in request.settings.items()}
         settings = {
             name: {"value": value if isinstance(value, list) else [value]}
-            for name, value in self._live.update_trace(changes).items()
+            for name, value in live.update_trace(changes).items()
         }
         return ParseDict({"settings": settings}, messages.TraceSettingResponse())
 
@@ -84,7 +84,6 @@ class SharedMemoryService(RpcService):
 
     def __init__(self, dataplane: ServerModels, *_: object) -> None:
         self._dataplane = dataplane
-        dataplane.of(build_regions)  # which other front ends may ask for
 
     def _owner(self, context: RpcContext) -> Caller:
         """The client with its principal, whose the regions are."""

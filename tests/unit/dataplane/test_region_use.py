@@ -9,7 +9,7 @@ import pytest
 from inferstream.dataplane.call import INFER, Call
 from inferstream.dataplane.checks import check_input
 from inferstream.dataplane.region_use import RegionStage, RegionUse
-from inferstream.dataplane.regions import FOLDER, Regions, shares_memory
+from inferstream.dataplane.regions import FOLDER, Regions
 from inferstream.dataplane.reply import Reply
 from inferstream.errors import InvalidRequest, Unsupported
 from inferstream.settings import Settings
@@ -256,18 +256,3 @@ async def test_the_stage_refuses_regions_where_the_settings_turn_them_off() -> N
     request.refers = True
     with pytest.raises(Unsupported, match="by the setting shared_memory"):
         await RegionStage(doubled, Shared(None))(call_of(request))
-
-
-@pytest.mark.parametrize(
-    ("host", "chosen", "shares"),
-    [
-        ("127.0.0.1", None, True),
-        ("0.0.0.0", None, False),
-        ("0.0.0.0", True, True),
-        ("localhost", False, False),
-    ],
-)
-def test_a_server_has_regions_on_loopback_or_by_its_setting(
-    host: str, chosen: bool | None, shares: bool
-) -> None:
-    assert shares_memory(Settings(host=host, shared_memory=chosen)) is shares

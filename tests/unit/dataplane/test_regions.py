@@ -12,7 +12,9 @@ from inferstream.dataplane.region_use import RegionUse
 from inferstream.dataplane.regions import FOLDER, MOST, ListRegions, shares_memory
 from inferstream.errors import AlreadyExists, InvalidRequest, NotFound, PayloadTooLarge
 from inferstream.processes.frames import PeerQuestion
+from inferstream.server.frontends.registry import FrontEndRegistry
 from inferstream.settings import Settings
+from inferstream.telemetry.metrics import Meters
 
 from .shared_regions import SKIP, asking, caller, regions
 
@@ -204,3 +206,13 @@ def test_only_a_server_of_this_machine_shares_memory_unless_it_is_told() -> None
     assert not shares_memory(Settings(host="127.0.0.1", shared_memory=False))
     assert not shares_memory(Settings(host="0.0.0.0"))
     assert shares_memory(Settings(host="0.0.0.0", shared_memory=True))
+
+
+async def test_a_front_end_answers_before_its_first_request() -> None:
+    peers = Peers(1, 2)
+    FrontEndRegistry(Settings(), Meters(), peers, asking_nobody, lambda _: None)
+    assert await peers.answer(ListRegions()) == []
+
+
+async def asking_nobody(question: object) -> None:
+    """A supervisor that nobody asks."""

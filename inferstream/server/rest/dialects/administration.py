@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import Never
 
-from inferstream import Settings
-from inferstream.ext.calls import Action, Caller, ServerModels
+from inferstream.ext.calls import Action, Caller
 from inferstream.ext.http import Answer, AsgiScope, HttpDialect, ReadClaim, ReadRoute, json_answer
-from inferstream.ext.telemetry import Meters
 
 from ....dataplane.live_settings import build_live_settings
 from ....dataplane.model_config import config_of
@@ -20,10 +18,6 @@ class Administration(HttpDialect):
     """What Triton's clients ask beside inferences."""
 
     name = "administration"
-
-    def __init__(self, dataplane: ServerModels, settings: Settings, meters: Meters) -> None:
-        super().__init__(dataplane, settings, meters)
-        self._live = dataplane.of(build_live_settings)
 
     def reads(self) -> Sequence[ReadClaim]:
         trace = [
@@ -52,13 +46,13 @@ class Administration(HttpDialect):
         return json_answer(config_of(self._dataplane.described(route.model, route.version), metadata))
 
     async def _logging(self, route: ReadRoute, _: Caller, scope: AsgiScope) -> Answer:
-        live, posted = self._live, scope["method"] == "POST"
+        live, posted = self._dataplane.of(build_live_settings), scope["method"] == "POST"
         return json_answer(await live.update_log(route.document()) if posted else live.log())
 
     async def _trace(self, route: ReadRoute, _: Caller, scope: AsgiScope) -> Answer:
         if route.model:
             self._dataplane.model_ready(route.model, route.version)  # raises for one that is not there
-        live, posted = self._live, scope["method"] == "POST"
+        live, posted = self._dataplane.of(build_live_settings), scope["method"] == "POST"
         return json_answer(live.update_trace(route.document()) if posted else live.trace())
 
 

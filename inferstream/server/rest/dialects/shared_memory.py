@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 
-from inferstream import Settings
-from inferstream.ext.calls import Action, Caller, ServerModels
+from inferstream.ext.calls import Action, Caller
 from inferstream.ext.http import Answer, AsgiScope, HttpDialect, ReadClaim, ReadRoute, json_answer
-from inferstream.ext.telemetry import Meters
 
-from ....dataplane.regions import build_regions, find_regions
+from ....dataplane.regions import find_regions
 
 POST = ("POST",)
 ALL = "/v2/systemsharedmemory"
@@ -18,10 +16,6 @@ class SystemSharedMemory(HttpDialect):
 
     name = "system_shared_memory"
     of_models = False
-
-    def __init__(self, dataplane: ServerModels, settings: Settings, meters: Meters) -> None:
-        super().__init__(dataplane, settings, meters)
-        dataplane.of(build_regions)  # which other front ends may ask for
 
     def reads(self) -> Sequence[ReadClaim]:
         one = f"{ALL}/region/{{region}}"
