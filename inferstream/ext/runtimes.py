@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..imports.untrusted import untrusted as untrusted_origin
     from ..repository import FolderRepository as FolderRepository
     from ..repository import ModelRepository as ModelRepository
-    from ..repository.archives import MOST_MEMBERS as MOST_MEMBERS
+    from ..repository.archives import Unpacker as Unpacker
     from ..repository.archives import UnsafeArchive as UnsafeArchive
     from ..repository.trust import PermittedCall as PermittedCall
     from ..repository.uri import get_model_uri as get_model_uri
@@ -33,7 +33,6 @@ __all__ = [
     "Columns",
     "Faceted",
     "FolderRepository",
-    "MOST_MEMBERS",
     "ModelRepository",
     "PermittedCall",
     "PredictFunction",
@@ -41,6 +40,7 @@ __all__ = [
     "Signature",
     "TORCH_LOADING",
     "TextFacts",
+    "Unpacker",
     "UnsafeArchive",
     "blaming_the_client",
     "described_tensor",
@@ -57,7 +57,7 @@ _NAMES = {
     "imports.folders": "import_from",
     "imports.untrusted": "untrusted=untrusted_origin",
     "repository": "FolderRepository ModelRepository",
-    "repository.archives": "MOST_MEMBERS UnsafeArchive",
+    "repository.archives": "Unpacker UnsafeArchive",
     "repository.trust": "PermittedCall",
     "repository.uri": "get_model_uri to_absolute_path",
     "runtimes.artefact": "ArtefactModel",

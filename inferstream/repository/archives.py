@@ -4,16 +4,18 @@ import bz2
 import gzip
 import lzma
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from contextlib import closing
 from math import inf
 from os.path import normpath
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import tarfile
+    import zipfile
 
 MAX_PATH = 1024
 """Bytes of a member's path. The system does not resolve much longer ones, so a check that resolves them stops early."""
@@ -67,48 +69,91 @@ class _Bounded:
             raise UnsafeArchive(f"it holds more than {self._most:,} bytes")
 
 
-def unpack(archive: Path, folder: Path, most: float = inf, members: int = MOST_MEMBERS) -> tuple[int, int]:
-    """Unpack a tar archive of at most so many bytes and members into an empty folder; returns how many there were.
+class Unpacker:
+    """Unpacks archives into empty folders. All of them together have at most so many `members`.
 
-    Raises UnsafeArchive, which names the member.
-
-    Python's filter resolves paths that it then does not use, and before 3.11.13 none that is too long
-    (CVE-2025-4517). Here no member is written through a link, so that lexical paths are the real ones.
+    No member is written through a link, so that lexical paths are the real ones. Raises UnsafeArchive, which names
+    the member.
     """
-    import tarfile  # late: few servers unpack anything
 
-    limit = int(min(most, max(FREELY, RATIO * archive.stat().st_size)))
-    count = size = 0
+    def __init__(self, members: int | None = None) -> None:
+        self._members = MOST_MEMBERS if members is None else members
 
-    def checked(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
-        nonlocal count, size
-        count, size = count + 1, size + max(member.size, 0)
-        if count > members:
-            raise UnsafeArchive(f"it has more than {members:,} members")
-        if size > limit:
-            raise UnsafeArchive(f"its members have more than {limit:,} bytes")
-        # The system resolves `link/..` to the parent of the link's target, so no such path is used.
-        lexical = member.replace(name=normpath(member.name), linkname=normpath(member.linkname), deep=False)
-        reason = _too_long(member.name) or _too_long(member.linkname) or _fault(lexical, folder)
-        if reason is not None:
-            raise UnsafeArchive(f'its member "{member.name[:MAX_PATH]}" {reason}')
-        return tarfile.data_filter(lexical, path)
+    def unpack_tar(self, archive: Path, folder: Path, most: float = inf) -> int:
+        """Unpack a tar archive of at most `most` bytes, compressed or not; return its bytes.
 
-    with archive.open("rb") as file:
-        start = file.read(6)
-    decompress = next((by for magic, by in COMPRESSIONS.items() if start.startswith(magic)), open)
-    with closing(decompress(archive, "rb")) as content:
-        bounded: Any = _Bounded(content, 2 * limit)  # each member has a header too
-        with tarfile.open(fileobj=bounded, mode="r:") as opened:
-            opened.extractall(folder, filter=checked)
-    return size, count
+        Python's filter resolves paths that it then does not use, and before 3.11.13 none that is too long
+        (CVE-2025-4517).
+        """
+        import tarfile  # late: few servers unpack anything
+
+        limit = int(min(most, _limit_of(archive)))
+        count = size = 0
+
+        def checked(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
+            nonlocal count, size
+            count, size = count + 1, size + max(member.size, 0)
+            if count > self._members:
+                raise UnsafeArchive(f"it has more than {self._members:,} members")
+            if size > limit:
+                raise UnsafeArchive(f"its members have more than {limit:,} bytes")
+            # The system resolves `link/..` to the parent of the link's target, so no such path is used.
+            lexical = member.replace(
+                name=normpath(member.name), linkname=normpath(member.linkname), deep=False
+            )
+            reason = _too_long(member.name) or _too_long(member.linkname) or _fault(lexical, folder)
+            if reason is not None:
+                raise UnsafeArchive(f'its member "{member.name[:MAX_PATH]}" {reason}')
+            return tarfile.data_filter(lexical, path)
+
+        with archive.open("rb") as file:
+            start = file.read(6)
+        decompress = next((by for magic, by in COMPRESSIONS.items() if start.startswith(magic)), open)
+        with closing(decompress(archive, "rb")) as content:
+            bounded: Any = _Bounded(content, 2 * limit)  # each member has a header too
+            with tarfile.open(fileobj=bounded, mode="r:") as opened:
+                opened.extractall(folder, filter=checked)
+        self._members -= count
+        return size
+
+    def unpack_zip(self, archive: Path, folder: Path) -> None:
+        """Unpack a zip archive, which has no links. Raises BadZipFile for a broken one.
+
+        None of its members becomes longer than the archive says.
+        """
+        import zipfile  # late: few servers unpack anything
+
+        with zipfile.ZipFile(archive) as opened:
+            members = opened.infolist()
+            if len(members) > self._members:
+                raise UnsafeArchive(f"it has more than {self._members} members")
+            total = sum(member.file_size for member in members)
+            if total > _limit_of(archive):
+                raise UnsafeArchive(f"its members have {total} bytes, more than {RATIO} times its own")
+            for member in members:
+                _write_member(opened, member, folder)
+        self._members -= len(members)
 
 
-def refuse_path(path: str) -> None:
-    """Raise UnsafeArchive for the path of a member that would be outside its folder, where no member is a link."""
+def _limit_of(archive: Path) -> int:
+    """Bytes that an archive of its size may hold."""
+    return max(FREELY, RATIO * archive.stat().st_size)
+
+
+def _write_member(archive: "zipfile.ZipFile", member: "zipfile.ZipInfo", folder: Path) -> None:
+    path = member.filename
+    if stat.S_ISLNK(member.external_attr >> 16):
+        raise UnsafeArchive(f'its member "{path}" is a link')
     reason = _too_long(path) or ("has a path that leads outside" if _leaves(normpath(path)) else None)
     if reason is not None:
         raise UnsafeArchive(f'its member "{path[:MAX_PATH]}" {reason}')
+    target = folder / PurePosixPath(path)
+    if member.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with archive.open(member) as source, target.open("wb") as output:
+        shutil.copyfileobj(source, output, 2**20)
 
 
 def _too_long(path: str) -> str | None:

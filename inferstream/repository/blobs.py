@@ -15,7 +15,7 @@ from time import monotonic
 from typing import BinaryIO
 
 from inferstream import Settings
-from inferstream.ext.runtimes import MOST_MEMBERS, UnsafeArchive
+from inferstream.ext.runtimes import Unpacker, UnsafeArchive
 from inferstream.ext.sources import FetchFailed, RemoteFile, RemoteSource, hide_credentials
 from inferstream.ext.telemetry import get_logger
 from inferstream.plugins.sources.transfer import FetchEnded, Transfer, fault_of, size, transfer_file
@@ -23,7 +23,7 @@ from inferstream.plugins.sources.transfer import FetchEnded, Transfer, fault_of,
 from ..errors import InferstreamError, InvalidSettings
 from ..imports.untrusted import UNTRUSTED
 from ..settings.fetching import FetchSettings
-from .archives import MAX_DEPTH, MAX_PATH, unpack
+from .archives import MAX_DEPTH, MAX_PATH
 from .remote import name_of, source_of
 from .trust import is_allowed
 
@@ -132,7 +132,8 @@ class BlobCache:
         blobs = [each.result() for each in fetching]
         staging = Path(tempfile.mkdtemp(prefix="unpacking-", dir=_made(self._folder / "versions")))
         try:
-            _assemble(staging / folder.name, files, blobs, transfer, MOST_FILES if trusted else MOST_MEMBERS)
+            unpacker = Unpacker(MOST_FILES) if trusted else Unpacker()
+            _assemble(staging / folder.name, files, blobs, transfer, unpacker)
             if not trusted:
                 _leave_code_out(
                     staging, folder.name, hide_credentials(source.uri), [each.path for each in left_out]
@@ -207,18 +208,13 @@ def _check(files: Sequence[RemoteFile], uri: str) -> None:
 
 
 def _assemble(
-    folder: Path, files: Sequence[RemoteFile], blobs: Sequence[Path], transfer: Transfer, members: int
+    folder: Path, files: Sequence[RemoteFile], blobs: Sequence[Path], transfer: Transfer, unpacker: Unpacker
 ) -> None:
-    """Fill a new folder. Archives have at most so many `members` together.
-
-    They come first: a member that is written never goes through a link to a blob.
-    """
+    """Fill a new folder. Archives come first: a member that is written never goes through a link to a blob."""
     folder.mkdir()
     for file, blob in sorted(zip(files, blobs, strict=True), key=lambda pair: not pair[0].unpack):
         if file.unpack:
-            unpacked, count = unpack(blob, folder, transfer.left, members)
-            transfer.add(unpacked)
-            members -= count
+            transfer.add(unpacker.unpack_tar(blob, folder, transfer.left))
             continue
         target = folder / file.path
         target.parent.mkdir(parents=True, exist_ok=True)

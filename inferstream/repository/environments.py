@@ -47,7 +47,7 @@ def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
     """The folder of the unpacked tarball. Its name is a hash of the tarball, so it is unpacked once."""
     import tarfile  # late: few models have an environment
 
-    from .archives import UnsafeArchive, unpack
+    from .archives import Unpacker, UnsafeArchive
 
     with tarball.open("rb") as file:
         name = hashlib.file_digest(file, "sha256").hexdigest()
@@ -57,7 +57,7 @@ def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     unpacking = Path(tempfile.mkdtemp(prefix="unpacking-", dir=folder))
     try:
-        unpack(tarball, unpacking, members=MOST_FILES)
+        Unpacker(MOST_FILES).unpack_tar(tarball, unpacking)
         os.replace(unpacking, environment)
     except UnsafeArchive as error:
         raise ModelLoadFailed(

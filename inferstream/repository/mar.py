@@ -1,16 +1,12 @@
-"""TorchServe's archives: what the manifest of a `.mar` says, as settings, and its files in a folder."""
+"""TorchServe's archives: what the manifest of a `.mar` says, as settings."""
 
 import json
-import stat
 import zipfile
-from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from inferstream.ext.runtimes import MOST_MEMBERS, UnsafeArchive
-
 from ..errors import InvalidSettings, MissingExtra
-from .archives import FREELY, RATIO, refuse_path
 
 MANIFEST = "MAR-INF/MANIFEST.json"
 
@@ -76,35 +72,6 @@ def settings_of(archive: Path) -> dict[str, Any]:
         settings["max_batch_size"] = size
         settings["max_batch_time"] = _number(archive, manifest.config, "maxBatchDelay", DELAY) / 1000
     return settings
-
-
-def unpack_mar(archive: Path, folder: Path) -> None:
-    """Unpack an archive into an empty folder. Raises UnsafeArchive, and BadZipFile for a broken one.
-
-    No member is written through a link, because none becomes one, and none is longer than the archive says.
-    """
-    with zipfile.ZipFile(archive) as opened:
-        members = opened.infolist()
-        _refuse_bomb(members, archive.stat().st_size)
-        for member in members:
-            if stat.S_ISLNK(member.external_attr >> 16):
-                raise UnsafeArchive(f'its member "{member.filename}" is a link')
-            refuse_path(member.filename)
-            target = folder / PurePosixPath(member.filename)
-            if member.is_dir():
-                target.mkdir(parents=True, exist_ok=True)
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with opened.open(member) as source, target.open("wb") as output:
-                while piece := source.read(2**20):
-                    output.write(piece)
-
-
-def _refuse_bomb(members: Sequence[zipfile.ZipInfo], size: int) -> None:
-    if len(members) > MOST_MEMBERS:
-        raise UnsafeArchive(f"it has more than {MOST_MEMBERS} members")
-    if (total := sum(member.file_size for member in members)) > max(FREELY, RATIO * size):
-        raise UnsafeArchive(f"its members have {total} bytes, more than {RATIO} times its own")
 
 
 def _text(opened: zipfile.ZipFile, name: str) -> bytes:

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from inferstream.errors import InferstreamError
-from inferstream.repository import blobs
+from inferstream.repository import archives, blobs
 from inferstream.repository.blobs import BlobCache
 from inferstream.settings import Settings
 from inferstream.sources import objects_program
@@ -262,7 +262,7 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
 def test_an_archive_holds_no_more_than_it_may(
     fetch: Fetching, tls: dict[str, str], scheme: str, lie: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blobs, "MOST_MEMBERS", 100)
+    monkeypatch.setattr(archives, "MOST_MEMBERS", 100)
     fetch.trusted = False
     make, expected = ARCHIVES[lie]
     content = make()

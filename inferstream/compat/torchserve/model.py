@@ -13,11 +13,11 @@ from msgspec import structs
 
 from inferstream import ModelSettings, RowErrors
 from inferstream.ext.calls import Threads, iterate_in_thread
-from inferstream.ext.runtimes import ArtefactModel, UnsafeArchive
+from inferstream.ext.runtimes import ArtefactModel, Unpacker, UnsafeArchive
 from inferstream.ext.values import Description, object_array, to_bytes
 
 from ...errors import InvalidOutput, InvalidRequest, ModelError
-from ...repository.mar import Manifest, read_manifest, unpack_mar
+from ...repository.mar import Manifest, read_manifest
 from ...types import (
     InferenceRequest,
     InferenceResponse,
@@ -66,7 +66,7 @@ class ArchiveModel(ArtefactModel):
         self._folder = TemporaryDirectory(prefix="inferstream-mar-")
         folder = Path(self._folder.name).resolve()
         try:
-            unpack_mar(path, folder)
+            Unpacker().unpack_zip(path, folder)
         except (UnsafeArchive, zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError) as error:
             raise self._failed(f"{path.name} cannot be unpacked: {error}") from error
         entry = entry_of(manifest.text("handler"), folder)

@@ -2,13 +2,16 @@
 
 import io
 import os
+import stat
 import tarfile
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from inferstream.repository.archives import UnsafeArchive, unpack
+from inferstream.repository import archives
+from inferstream.repository.archives import MAX_PATH, Unpacker, UnsafeArchive
 
 Members = Iterator[tuple[tarfile.TarInfo, bytes]]
 
@@ -111,7 +114,7 @@ def test_nothing_outside_is_written_or_changed(tmp_path: Path, attack: str) -> N
     archive = made(tmp_path / "hostile.tar.gz", ATTACKS[attack](outside))
     (tmp_path / "unpacked").mkdir()
     with pytest.raises(UnsafeArchive, match=r'^its member "'):
-        unpack(archive, tmp_path / "unpacked")
+        Unpacker().unpack_tar(archive, tmp_path / "unpacked")
     assert victim.read_text() == "untouched"
     assert victim.stat().st_mode & 0o777 == 0o600
     assert victim.stat().st_nlink == 1
@@ -138,7 +141,7 @@ def test_an_environment_is_unpacked_whole(tmp_path: Path) -> None:
     archive = made(tmp_path / "environment.tar.gz", members)
     unpacked = tmp_path / "unpacked"
     unpacked.mkdir()
-    unpack(archive, unpacked)
+    Unpacker().unpack_tar(archive, unpacked)
     for name in ("python", "python3", "python3.11"):
         assert (unpacked / "bin" / name).read_bytes() == b"program"
         assert os.access(unpacked / "bin" / name, os.X_OK)
@@ -148,3 +151,62 @@ def test_an_environment_is_unpacked_whole(tmp_path: Path) -> None:
     assert (unpacked / "share/through").read_bytes() == b"library"
     assert (unpacked / "lib/terminfo/x/xterm").read_bytes() == b"terminal"
     assert (unpacked / "share/nothing").is_symlink()
+
+
+def zipped(path: Path, files: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def test_files_of_a_zip_are_unpacked(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "m.zip", {"deep/er/file": b"b", "empty/": b""})
+    folder = tmp_path / "unpacked"
+    folder.mkdir()
+    Unpacker().unpack_zip(path, folder)
+    assert (folder / "deep/er/file").read_bytes() == b"b"
+    assert (folder / "empty").is_dir()
+
+
+@pytest.mark.parametrize("name", ["../out", "a/../../out", "/tmp/out", "a/../../../etc/x", "b/" * MAX_PATH])
+def test_no_member_of_a_zip_leaves_the_folder(tmp_path: Path, name: str) -> None:
+    path = zipped(tmp_path / "m.zip", {name: b"written"})
+    folder = tmp_path / "unpacked"
+    folder.mkdir()
+    with pytest.raises(UnsafeArchive):
+        Unpacker().unpack_zip(path, folder)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_member_of_a_zip_is_no_link(tmp_path: Path) -> None:
+    path = tmp_path / "m.zip"
+    with zipfile.ZipFile(path, "w") as opened:
+        link = zipfile.ZipInfo("link")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        opened.writestr(link, "/etc/passwd")
+    with pytest.raises(UnsafeArchive, match='"link" is a link'):
+        Unpacker().unpack_zip(path, tmp_path)
+
+
+def test_a_zip_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = zipped(tmp_path / "m.zip", {"zeros": b"\0" * 1_000_000, "other": b""})
+    monkeypatch.setattr(archives, "FREELY", 100_000)
+    with pytest.raises(UnsafeArchive, match="more than 20 times its own"):
+        Unpacker().unpack_zip(path, tmp_path)
+    assert not (tmp_path / "zeros").exists()
+    monkeypatch.undo()
+    monkeypatch.setattr(archives, "MOST_MEMBERS", 1)
+    with pytest.raises(UnsafeArchive, match="more than 1 members"):
+        Unpacker().unpack_zip(path, tmp_path)
+
+
+def test_a_member_is_no_longer_than_the_zip_says(tmp_path: Path) -> None:
+    """A member whose size in the directory is a lie: the rest of it is not written."""
+    path = zipped(tmp_path / "m.zip", {"zeros": b"\0" * 1_000_000})
+    content = path.read_bytes()
+    assert content.count((1_000_000).to_bytes(4, "little")) == 2
+    path.write_bytes(content.replace((1_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little")))
+    with pytest.raises(zipfile.BadZipFile):
+        Unpacker().unpack_zip(path, tmp_path)
+    assert (tmp_path / "zeros").stat().st_size <= 10
