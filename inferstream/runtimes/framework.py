@@ -13,8 +13,7 @@ from ..errors import ModelLoadFailed
 from ..imports.folders import importing_alone
 from ..imports.untrusted import untrusted
 from ..model import MLModel
-from ..repository.remote import refuse_code
-from ..repository.trust import PermittedCall, permit
+from ..repository.trust import PermittedCall, check_values, permit, refuse_code
 from ..repository.uri import get_model_uri, to_absolute_path
 from ..settings import ModelParameters, ModelSettings
 from ..types import MetadataTensor, Parameters
@@ -88,6 +87,13 @@ class FrameworkModel(MLModel):
         Raises InvalidSettings for files and settings that it does not list.
         """
         return permit(self.permitted_call, source, self.settings)
+
+    def _check_values(self, folder: Path, source: str) -> None:
+        """Check the JSON files in a folder of the model `source` at the hub, if it is without trust.
+
+        Raises InvalidSettings for one that chooses code.
+        """
+        check_values(self.permitted_call, folder, source)
 
     def _failed(self, reason: str) -> ModelLoadFailed:
         return ModelLoadFailed(f"Model {self.name} did not load: {reason}.")

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
+from .. import processors
 from ..extensions import SETTINGS
 from .dialects import INSTALLED_DIALECT
 from .environment import MLSERVER_PREFIX, PREFIX, expanded
@@ -222,6 +223,11 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     def one_port(self) -> bool:
         """Whether REST's port serves gRPC too. Two free ports (0 and 0) are two."""
         return self.grpc_port is None or 0 != self.grpc_port == self.http_port
+
+    @property
+    def most_workers(self) -> int:
+        """Worker processes that models without trust may start: one for each processor, or `parallel_workers`."""
+        return max(processors.available(), self.parallel_workers)
 
     @property
     def shows_errors(self) -> bool:

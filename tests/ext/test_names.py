@@ -39,7 +39,6 @@ UNSHOWN = {
         "Turns",
         "caller_of",
         "read_json",
-        "untrusted_origin",
     ),
 }
 """Names of extension points with one user that the package of the page has no example for."""
