@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..runtimes.columns import Columns as Columns
     from ..runtimes.columns import described as described_tensor
     from ..runtimes.framework import TORCH_LOADING as TORCH_LOADING
-    from ..runtimes.refusals import refusing as blaming_the_client
+    from ..runtimes.framework import FrameworkModel as FrameworkModel
     from ..signature import Signature as Signature
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Columns",
     "Faceted",
     "FolderRepository",
+    "FrameworkModel",
     "ModelRepository",
     "PermittedCall",
     "PredictFunction",
@@ -43,7 +44,6 @@ __all__ = [
     "Unpacker",
     "UnsafeArchive",
     "UntrustedOrigin",
-    "blaming_the_client",
     "described_tensor",
     "get_custom_handlers",
     "get_model_uri",
@@ -62,8 +62,7 @@ _NAMES = {
     "runtimes.artefact": "ArtefactModel",
     "runtimes.base": "Function=PredictFunction Runtime",
     "runtimes.columns": "Column Columns described=described_tensor",
-    "runtimes.framework": "TORCH_LOADING",
-    "runtimes.refusals": "refusing=blaming_the_client",
+    "runtimes.framework": "FrameworkModel TORCH_LOADING",
     "signature": "Signature",
 }
 

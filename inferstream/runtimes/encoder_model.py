@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from inferstream import ModelSettings
-from inferstream.ext.runtimes import TORCH_LOADING
+from inferstream.ext.runtimes import TORCH_LOADING, FrameworkModel
 
 from ..errors import ModelLoadFailed
 from .encoders import Encoder, EncoderFiles, EncoderSettings, SentenceEncoder, TransformerEncoder
-from .framework import FrameworkModel
 from .sentences import MODULES, read_sentences
 
 UNREADABLE = (ImportError, KeyError, OSError, RuntimeError, ValueError)
