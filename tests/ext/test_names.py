@@ -30,7 +30,20 @@ MOST_WITH_ONE_USER = 45
 ROOT = Path(__file__).parents[2]
 
 UNSHOWN = {
-    *("COPY", "Faceted", "LastParameters", "Listener", "OpenSocket", "Peers", "RpcExchange", "ServeOther"),
+    *(
+        "COPY",
+        "CancelScope",
+        "Channel",
+        "ClientLeft",
+        "Faceted",
+        "FrameworkModel",
+        "LastParameters",
+        "Listener",
+        "OpenSocket",
+        "Peers",
+        "RpcExchange",
+        "ServeOther",
+    ),
     *(
         "StatusLine",
         "StreamDialect",
@@ -38,6 +51,7 @@ UNSHOWN = {
         "StreamRequest",
         "Turns",
         "caller_of",
+        "has_keys",
         "read_json",
     ),
 }
