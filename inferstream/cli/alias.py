@@ -2,8 +2,8 @@
 
 import shutil
 import sys
-from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Annotated
 
 import typer
@@ -28,7 +28,7 @@ def run(name: str) -> int:
     command = Path(sys.argv[0])
     if name not in NAMES:
         raise InvalidSettings(f'"{name}" is no name for this command; it may be called: {", ".join(NAMES)}')
-    if find_spec(name) is not None:
+    if is_installed(name):
         raise InvalidSettings(f"{name} is installed, and its command is its own")
     if command.name not in ("server", "inferstream"):
         raise InvalidSettings(f"{command.name} cannot be copied; call it as `server alias {name}`")
@@ -39,3 +39,8 @@ def run(name: str) -> int:
         raise InvalidSettings(f"{path} is another command already; nothing was written")
     typer.echo(f"{path} is the command {command.name}", err=True)
     return 0
+
+
+def is_installed(name: str) -> bool:
+    """Whether a module of this name is on the path."""
+    return any(module.name == name for module in iter_modules())

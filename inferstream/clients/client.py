@@ -63,6 +63,15 @@ class AsyncClient:
         if app is not None:
             self._functions = _functions(app)
 
+    @classmethod
+    def over_typed_rpcs(cls, url: str, app: "App", *, timeout: float = 60.0, retries: int = 2) -> Self:
+        """A client of the typed RPCs of `app`, as every client that has its `.proto` file. `url` is one of gRPC."""
+        from .typed import TypedTransport  # late, as in `transport_to`
+
+        client = cls(url, app=app, timeout=timeout, retries=retries)
+        client._transport = TypedTransport(Target(url, timeout), app)
+        return client
+
     def _call_over(
         self, transport: Transport, timeout: float, retries: int, headers: Mapping[str, str]
     ) -> None:

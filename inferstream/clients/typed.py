@@ -4,7 +4,6 @@ from ..errors import CallFailed
 from ..functions.app import App
 from ..protos.typed import method_of
 from ..protos.typed_client import TypedMessages
-from .client import AsyncClient
 from .grpc import GrpcTransport, ModelRpcs
 from .transport import OutgoingCall, Target
 
@@ -31,11 +30,3 @@ class TypedTransport(GrpcTransport):
             messages.write,
             messages.read,
         )
-
-
-class TypedClient(AsyncClient):
-    """A client of the typed RPCs of `app`. Its arguments are those of `AsyncClient`."""
-
-    def __init__(self, url: str, app: App, *, timeout: float = 60.0, retries: int = 2) -> None:
-        super().__init__(url, app=app, timeout=timeout, retries=retries)
-        self._transport = TypedTransport(Target(url, timeout), app)

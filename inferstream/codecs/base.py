@@ -45,6 +45,18 @@ class InputCodec(_Codec):
     unless overridden.
     """
 
+    @staticmethod
+    def find(
+        content_type: str | None = None, payload: Any = None, type_hint: Any = None, *, added: bool = True
+    ) -> "InputCodecLike | None":
+        """The registered codec for a content type, else for a type hint, else for a payload; None without one.
+
+        Without `added`, codecs that MLServer does not have are found by content type only.
+        """
+        from .registry import find_input_codec  # late: the registry needs this class
+
+        return find_input_codec(content_type, payload, type_hint, added=added)
+
     @classmethod
     def encode_output(cls, name: str, payload: Any, **options: Any) -> ResponseOutput:
         """Encode a payload as the output `name`, with datatype, shape and content type."""
@@ -119,6 +131,18 @@ class RequestCodec(_Codec):
     Override the class methods and register the subclass with `register_request_codec`. The rules of `InputCodec` for
     threads and errors apply.
     """
+
+    @staticmethod
+    def find(
+        content_type: str | None = None, payload: Any = None, type_hint: Any = None, *, added: bool = True
+    ) -> "RequestCodecLike | None":
+        """The registered codec for a content type, else for a type hint, else for a payload; None without one.
+
+        Without `added`, codecs that MLServer does not have are found by content type only.
+        """
+        from .registry import find_request_codec  # late: the registry needs this class
+
+        return find_request_codec(content_type, payload, type_hint, added=added)
 
     @classmethod
     def encode_response(

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ..errors import CodecError
-from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
-from ..types.json_encoding import encode, jsonable, plain_value
+from ..types import InferenceRequest, InferenceResponse
+from ..types.json_encoding import encode, jsonable, text_value
 from .base import RequestCodec, content_type, response_of
 from .lists import Element, ListCodec, is_list_of
 from .lookup import codec_of_payload, decode_tensor
@@ -21,43 +20,7 @@ class JSONEncoderWithArray(json.JSONEncoder):
     def default(self, obj: Any) -> Any:
         if isinstance(obj, np.ndarray | np.generic) and obj.dtype.kind in "biuf":
             return obj.tolist()
-        return jsonable(obj, _plain)
-
-
-def _plain(value: Any) -> Any:
-    """A value for the JSON writer, as MLServer has it: bytes are UTF-8 text."""
-    return value.decode() if isinstance(value, bytes) else plain_value(value)
-
-
-def encode_to_json(v: Any, use_bytes: bool = True) -> str | bytes:
-    """Compact JSON of a value that may hold arrays; NaN becomes null. Raises TypeError."""
-    text = encode_to_json_bytes(v)
-    return text if use_bytes else text.decode()
-
-
-def encode_to_json_bytes(v: Any) -> bytes:
-    """Compact JSON of a value that may hold arrays, as UTF-8; NaN becomes null. Raises TypeError."""
-    try:
-        return encode(v, _plain)
-    except ValueError as error:  # bytes that are no text
-        raise TypeError(str(error)) from None
-
-
-def decode_from_bytelike_json_to_dict(v: bytes | str) -> Any:
-    """The value of a JSON text. Raises CodecError."""
-    try:
-        return orjson.loads(v)
-    except orjson.JSONDecodeError as error:
-        raise CodecError(f"not valid JSON: {error}") from None
-
-
-def decode_json_input_or_output(input_or_output: RequestInput | ResponseOutput) -> list[Any]:
-    """The value of each element of a BYTES tensor. Raises CodecError naming the tensor."""
-    return (
-        JSONCodec.decode_input(input_or_output)
-        if isinstance(input_or_output, RequestInput)
-        else JSONCodec.decode_output(input_or_output)
-    )
+        return jsonable(obj, text_value)
 
 
 @register_input_codec
@@ -74,7 +37,7 @@ class JSONCodec(ListCodec[Any]):
 
     @classmethod
     def to_elements(cls, values: list[Any]) -> list[Any]:
-        return [encode_to_json_bytes(value) for value in values]
+        return [encode(value, text_bytes=True) for value in values]
 
     @classmethod
     def from_elements(cls, elements: list[Element]) -> list[Any]:

@@ -7,10 +7,11 @@ import numpy as np
 
 from ..errors import CodecError, MissingExtra
 from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput, TensorData
+from ..types.json_encoding import encode
 from ..types.tensors import AnyTensor
 from .base import RequestCodec, content_type, response_of
 from .decoded import get_decoded, has_decoded
-from .json import decode_json_input_or_output, encode_to_json_bytes
+from .json import JSONCodec
 from .numpy import decoded, encoded
 from .registry import find_input_codec, register_request_codec
 
@@ -31,7 +32,7 @@ def _to_series(tensor: RequestInput | ResponseOutput) -> "pd.Series[Any]":
 def _payload(tensor: RequestInput | ResponseOutput) -> Any:
     name = tensor.parameters.content_type if tensor.parameters is not None else None
     if name == PandasCodec.JsonContentType:
-        return decode_json_input_or_output(tensor)
+        return JSONCodec.decode_tensor(tensor)
     codec = find_input_codec(content_type=name)
     if codec is not None:
         return codec.decode_input(tensor) if isinstance(tensor, RequestInput) else codec.decode_output(tensor)
@@ -77,8 +78,8 @@ def _column(kind: type[AnyTensor], name: str, series: "pd.Series[Any]", use_byte
     elif not all(value is None or isinstance(value, bytes) for value in values):
         content = PandasCodec.JsonContentType
         try:
-            values = [encode_to_json_bytes(value) for value in values]
-        except TypeError as error:
+            values = [encode(value, text_bytes=True) for value in values]
+        except (TypeError, ValueError) as error:
             raise CodecError(f'{kind.what} "{name}": {error}', kind is ResponseOutput) from None
     if use_bytes:
         values = [value.encode() if isinstance(value, str) else value for value in values]

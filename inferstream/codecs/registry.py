@@ -45,7 +45,7 @@ class CodecTable(Generic[Codec]):
         _load(content_type)
         return self.codecs.get(content_type) or self.added.get(content_type)
 
-    def by_payload(self, payload: Any, default: Codec | None = None) -> Codec | None:
+    def by_payload(self, payload: Any, default: Codec | None = None, *, added: bool = True) -> Codec | None:
         """The first registered codec that can encode `payload`, else `default`, else a codec of `ADDED`.
 
         A runtime's default codec is for payloads that no codec of MLServer's can encode.
@@ -55,11 +55,11 @@ class CodecTable(Generic[Codec]):
         for codec in tuple(self.codecs.values()):
             if codec.can_encode(payload):
                 return codec
-        if default is not None:
+        if default is not None or not added:
             return default
         return next((codec for codec in tuple(self.added.values()) if codec.can_encode(payload)), None)
 
-    def by_type_hint(self, hint: Any) -> Codec | None:
+    def by_type_hint(self, hint: Any, *, added: bool = True) -> Codec | None:
         """The codec for values annotated with `hint`, else for the origin of `hint`.
 
         `list[str]` equals `typing.List[str]`. The origin of `NDArray[np.float32]` is `ndarray`.
@@ -69,7 +69,7 @@ class CodecTable(Generic[Codec]):
         tried: list[Any] = [_normal(hint), _normal(behind)]
         if (origin := typing.get_origin(behind)) is not None:
             tried.append(origin)
-        codecs = tuple((self.codecs | self.added).values())
+        codecs = tuple((self.codecs | (self.added if added else {})).values())
         for wanted in tried:
             for codec in codecs:
                 if wanted in map(_normal, _hints(codec)):
@@ -82,16 +82,19 @@ class CodecTable(Generic[Codec]):
         payload: Any = None,
         type_hint: Any = None,
         default: Codec | None = None,
+        *,
+        added: bool = True,
     ) -> Codec | None:
         """The codec for a content type, else a type hint, else a payload; None when there is none.
 
-        For a payload, `default` follows the codecs of MLServer and the registered ones.
+        For a payload, `default` follows the codecs of MLServer and the registered ones. Without `added`, codecs of
+        `ADDED` are found by content type only.
         """
         if content_type:
             return self.by_content_type(content_type)
         if type_hint is not None:
-            return self.by_type_hint(type_hint)
-        return default if payload is None else self.by_payload(payload, default)
+            return self.by_type_hint(type_hint, added=added)
+        return default if payload is None else self.by_payload(payload, default, added=added)
 
 
 def meant(hint: Any) -> Any:
@@ -178,13 +181,13 @@ def _load_possible(strict: bool = False) -> None:
             _load(name, strict)
 
 
-def register_input_codec(CodecKlass: InputCodecLike) -> InputCodecLike:  # noqa: N803
-    """Class decorator: register `CodecKlass` for tensors of its content type."""
-    inputs.register(CodecKlass.ContentType, CodecKlass)
+def register_input_codec(CodecKlass: InputCodecLike, content_type: str = "") -> InputCodecLike:  # noqa: N803
+    """Class decorator: register `CodecKlass` for tensors of a content type, by default its own."""
+    inputs.register(content_type or CodecKlass.ContentType, CodecKlass)
     return CodecKlass
 
 
-def register_request_codec(CodecKlass: RequestCodecLike) -> RequestCodecLike:  # noqa: N803
-    """Class decorator: register `CodecKlass` for requests of its content type."""
-    requests.register(CodecKlass.ContentType, CodecKlass)
+def register_request_codec(CodecKlass: RequestCodecLike, content_type: str = "") -> RequestCodecLike:  # noqa: N803
+    """Class decorator: register `CodecKlass` for requests of a content type, by default its own."""
+    requests.register(content_type or CodecKlass.ContentType, CodecKlass)
     return CodecKlass

@@ -22,8 +22,8 @@ from .base import OUTPUT_PREFIX, InputCodecLike, RequestCodecLike, response_of
 from .registry import find_request_codec
 from .values.hints import ASYNC_STREAMS, STREAMS, shown, without_none
 
-_SIGNATURE = "_inferstream_signature"
-"""The attribute of a decorated method that holds its `Signature`."""
+CODEC = "signature_codec"
+"""The attribute of a decorated method that holds its `SignatureCodec`."""
 
 
 class SignatureCodec:
@@ -150,6 +150,8 @@ def decode_args(predict: Callable[..., Any]) -> Callable[..., Any]:
     from request to response. Inputs match arguments by name, and the annotations choose the codecs. A generator,
     or a method that returns an iterator, becomes a stream that decodes its first request and encodes each value.
     Closing the stream closes the method's own generator at once.
+
+    Its attribute `signature_codec` decodes requests into arguments, and encodes returned values, without a call.
     """
     codec = SignatureCodec(predict)
     if codec.signature.streams:
@@ -157,13 +159,14 @@ def decode_args(predict: Callable[..., Any]) -> Callable[..., Any]:
     else:
         wrapper = _predict if inspect.iscoroutinefunction(predict) else _blocking_predict
     decorated = wraps(predict)(wrapper(predict, codec))
-    setattr(decorated, _SIGNATURE, codec.signature)
+    setattr(decorated, CODEC, codec)
     return decorated
 
 
 def decorated_signature(method: Callable[..., Any]) -> Signature | None:
     """The signature that `decode_args` read from the annotations of a method; None without `decode_args`."""
-    return getattr(method, _SIGNATURE, None)
+    codec: SignatureCodec | None = getattr(method, CODEC, None)
+    return None if codec is None else codec.signature
 
 
 def _encoded(codec: SignatureCodec, model: Any, value: Any) -> InferenceResponse:

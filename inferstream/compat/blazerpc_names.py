@@ -9,7 +9,7 @@ VERSION = "2.2.1"
 
 SENTENCES = {
     "APP": "`await app.serve()` and `server start module:app` serve an app",
-    "TEST": "inferstream.testing.run(app) serves an app in a test, without a port",
+    "TEST": "`inferstream.testing.run(app)` serves an app in a test, without a port",
     "TYPED": "the server builds the messages of an app when it loads it, and `server proto` writes them",
     "BATCHING": "the server batches an app with enable_batching by itself",
     "RUNS": "the server runs the functions of an app",
@@ -44,7 +44,7 @@ blazerpc.codegen.proto: no ProtoGenerator: TYPED
 blazerpc.codegen.proto_types: no build_message_classes: TYPED
 blazerpc.codegen.servicer: no InferenceServicer, build_servicer: TEST
 blazerpc.context: from .context import Context, Depends
-  from inferstream.functions.injection import State as AppState
+  from inferstream import State as AppState
 blazerpc.contrib:
 blazerpc.contrib.onnx: from .onnx import ONNXModel
 blazerpc.contrib.pytorch: from .pytorch import numpy_to_torch, torch_model, torch_to_numpy
@@ -56,7 +56,7 @@ blazerpc.runtime:
 blazerpc.runtime.batcher: no BatchItem, Batcher: BATCHING
 blazerpc.runtime.executor: no ModelExecutor: RUNS
 blazerpc.runtime.json_serialization: from .jsonrpc import is_tensor_json, tensor_from_json
-  from inferstream.codecs.values.tensor_objects import object_of as tensor_to_json
+  from inferstream.ext.values import array_as_object as tensor_to_json
   no json_to_python, python_to_json: NUMBERS
 blazerpc.runtime.registry: from .registry import ModelInfo, ModelRegistry
 blazerpc.runtime.serialization: no TensorProto, deserialize_tensor, proto_to_python, python_to_proto, serialize_tensor:
@@ -69,7 +69,8 @@ blazerpc.server.middleware: from .middleware import ExceptionMiddleware, Logging
       Middleware, OTelMetricsMiddleware, RequestInfo, ResponseInfo, TransportLoggingMiddleware,
       TransportMetricsMiddleware, TransportMiddleware
 blazerpc.server.reflection: no build_reflection_service: APP
-blazerpc.types: from inferstream.codecs.values.arrays import TensorInput, TensorOutput, TensorHint as _TensorType
+blazerpc.types: from inferstream import TensorInput, TensorOutput
+  from inferstream.ext.values import TensorHint as _TensorType
   no DTYPE_MAP, PYTHON_TYPE_MAP, extract_type_info: TYPED
 grpclib: from grpclib.const import Status
   from grpclib.exceptions import GRPCError

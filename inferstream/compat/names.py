@@ -86,20 +86,16 @@ mlserver.codecs: from inferstream.codecs import Base64Codec, CodecError, Datetim
       encode_response_output
 mlserver.codecs.base: from inferstream.codecs import InputCodec, InputCodecLike, RequestCodec, RequestCodecLike,
       register_input_codec, register_request_codec
-  from .codecs import _CodecRegistry, _codec_registry, _CodecRegistry.find_input_codec as find_input_codec,
-      _CodecRegistry.find_input_codec_by_payload as find_input_codec_by_payload,
-      _CodecRegistry.find_input_codec_by_type_hint as find_input_codec_by_type_hint,
-      _CodecRegistry.find_request_codec as find_request_codec,
-      _CodecRegistry.find_request_codec_by_payload as find_request_codec_by_payload,
-      _CodecRegistry.find_request_codec_by_type_hint as find_request_codec_by_type_hint
+  from .codecs import _CodecRegistry, _codec_registry, find_input_codec, find_input_codec_by_payload,
+      find_input_codec_by_type_hint, find_request_codec, find_request_codec_by_payload,
+      find_request_codec_by_type_hint
   no deprecated: a codec overrides encode_output, decode_input and the like
 mlserver.codecs.base64: from inferstream.codecs import Base64Codec
 mlserver.codecs.datetime: from inferstream.codecs import DatetimeCodec
-mlserver.codecs.decorator: from .codecs import PredictFunc, SignatureCodec
+mlserver.codecs.decorator: from .codecs import PredictFunc, SignatureCodec, _as_list
   from inferstream.codecs import decode_args
-  from inferstream.codecs.annotations import output_hints as _as_list
 mlserver.codecs.errors: from inferstream.errors import CodecError, CodecNotFound, InputsNotFound, OutputNotFound
-mlserver.codecs.json: from inferstream.codecs.json import JSONEncoderWithArray, decode_from_bytelike_json_to_dict,
+mlserver.codecs.json: from .json_text import JSONEncoderWithArray, decode_from_bytelike_json_to_dict,
       decode_json_input_or_output, encode_to_json, encode_to_json_bytes
 mlserver.codecs.lists: from .codecs import ListElement, ListPayload, as_list, is_list_of
 mlserver.codecs.numpy: from inferstream.codecs import NumpyCodec, NumpyRequestCodec
@@ -110,11 +106,9 @@ mlserver.codecs.string: from inferstream.codecs import StringCodec, StringReques
   from .codecs import decode_str, encode_str
 mlserver.codecs.utils: from .codecs import Codec, InputOrOutput, Parametrised, Tagged, decode_inference_request,
       decode_request_input, encode_inference_response, encode_response_output
-  from inferstream.codecs.decoded import keep as _save_decoded
+  from .codecs import INPUT_PREFIX as DefaultInputPrefix, OUTPUT_PREFIX as DefaultOutputPrefix,
+      SingleInputRequestCodec, inject_batch_dimension, _save_decoded
   from inferstream.codecs import DecodedParameterName, get_decoded, get_decoded_or_raw, has_decoded
-  from inferstream.codecs.base import INPUT_PREFIX as DefaultInputPrefix, OUTPUT_PREFIX as DefaultOutputPrefix,
-      SingleInputRequestCodec
-  from inferstream.codecs.numpy import batch_shape as inject_batch_dimension
 mlserver.context: from .telemetry import model_context, model_name_var, model_version_var
 mlserver.env: from .settings import compute_hash_of_file, compute_hash_of_string
   no Environment: environment_tarball or environment_path in a model's settings names an environment

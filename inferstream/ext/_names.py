@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["export"]
+__all__ = ()
 
 
 def export(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..repository.uri import get_model_uri as get_model_uri
     from ..repository.uri import to_absolute_path as to_absolute_path
     from ..runtimes.artefact import ArtefactModel as ArtefactModel
-    from ..runtimes.base import Function as PredictFunction
     from ..runtimes.base import Runtime as Runtime
     from ..runtimes.columns import Column as Column
     from ..runtimes.columns import Columns as Columns
@@ -36,7 +35,6 @@ __all__ = [
     "FrameworkModel",
     "ModelRepository",
     "PermittedCall",
-    "PredictFunction",
     "Runtime",
     "Signature",
     "TORCH_LOADING",
@@ -60,7 +58,7 @@ _NAMES = {
     "repository.trust": "PermittedCall UntrustedOrigin",
     "repository.uri": "get_model_uri to_absolute_path",
     "runtimes.artefact": "ArtefactModel",
-    "runtimes.base": "Function=PredictFunction Runtime",
+    "runtimes.base": "Runtime",
     "runtimes.columns": "Column Columns described=described_tensor",
     "runtimes.framework": "FrameworkModel TORCH_LOADING",
     "signature": "Signature",

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from ._names import export
 
 if TYPE_CHECKING:
-    from ..codecs.base import content_type as content_type
-    from ..codecs.decoded import has_decoded as has_decoded
     from ..codecs.numpy import Array as Array
     from ..codecs.numpy import decoded as decode_array
     from ..codecs.numpy import encoded as encode_array
@@ -14,6 +12,7 @@ if TYPE_CHECKING:
     from ..codecs.numpy import octets as to_bytes
     from ..codecs.numpy import to_datatype as to_datatype
     from ..codecs.numpy import to_dtype as to_dtype
+    from ..codecs.values.arrays import TensorHint as TensorHint
     from ..codecs.values.base import OPTIONAL as OPTIONAL
     from ..codecs.values.base import SCHEMA as SCHEMA
     from ..codecs.values.base import STREAM as STREAM
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from ..functions.function import pascal as pascal_case
     from ..signature import Description as Description
     from ..types.datatypes import DTYPES as DTYPES
+    from ..types.json_encoding import encode as encode_json
 
 __all__ = [
     "Array",
@@ -32,11 +32,11 @@ __all__ = [
     "OPTIONAL",
     "SCHEMA",
     "STREAM",
+    "TensorHint",
     "array_as_object",
-    "content_type",
     "decode_array",
     "encode_array",
-    "has_decoded",
+    "encode_json",
     "object_array",
     "parameter_of",
     "pascal_case",
@@ -46,15 +46,15 @@ __all__ = [
 ]
 
 _NAMES = {
-    "codecs.base": "content_type",
-    "codecs.decoded": "has_decoded",
     "codecs.numpy": "Array decoded=decode_array encoded=encode_array objects=object_array "
     "octets=to_bytes to_datatype to_dtype",
+    "codecs.values.arrays": "TensorHint",
     "codecs.values.base": "OPTIONAL SCHEMA STREAM fact=parameter_of",
     "codecs.values.tensor_objects": "object_of=array_as_object",
     "functions.function": "pascal=pascal_case Function=DescribedFunction",
     "signature": "Description",
     "types.datatypes": "DTYPES",
+    "types.json_encoding": "encode=encode_json",
 }
 
 __getattr__ = export(__name__, _NAMES)

@@ -16,13 +16,13 @@ Check = Callable[[Any, Any, Any], Any]
 
 
 class ErrorMap:
-    """Statuses by class of exception; the nearest base class counts."""
+    """Translations by class of exception; the nearest base class counts."""
 
     def __init__(self) -> None:
-        self._statuses: dict[type[Exception], tuple[int, str | None]] = {}
+        self._functions: dict[type[Exception], Callable[[Any], Exception]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._statuses)
+        return bool(self._functions)
 
     def add(self, exception: type[Exception], status: int, message: str | None) -> None:
         """Raises TypeError and ValueError for what is no exception and no HTTP status of an error."""
@@ -30,7 +30,15 @@ class ErrorMap:
             raise TypeError(f"{exception!r} is no class of exceptions")
         if not 400 <= status <= 599:
             raise ValueError(f"{status} is no HTTP status of an error: 400 to 599")
-        self._statuses[exception] = (status, message)
+
+        def make(error: Exception) -> Exception:
+            return ModelError(message or str(error) or exception.__name__, status)
+
+        self.add_function(exception, make)
+
+    def add_function(self, exception: type[Exception], function: Callable[[Any], Exception]) -> None:
+        """Translate an exception by a function, which returns the error that the client gets."""
+        self._functions[exception] = function
 
     def translated(self, error: Exception) -> Exception:
         """The error to raise in place of `error`: the mapped one, that of an `HTTPException`, or the same.
@@ -41,9 +49,8 @@ class ErrorMap:
         if isinstance(single, InferstreamError):
             return single
         for kind in type(single).__mro__:
-            if kind in self._statuses:
-                status, message = self._statuses[kind]
-                return ModelError(message or str(single) or kind.__name__, status)
+            if kind in self._functions:
+                return self._functions[kind](single)
         return from_http_exception(single) or error
 
     def fail(self, error: Exception) -> NoReturn:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..compat.finder import install
+from ..compat.finder import MODULES, install
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, ModelNotFound
 from ..functions.app import App
 from ..imports.folders import real_path
@@ -92,7 +92,8 @@ def load_app(path: str, source: str | None) -> App:
     app: Any = importing_code(f'app "{path}"', source, lambda: resolve_app(path, source))
     if not isinstance(app, App):
         name = type(app).__name__
-        theirs = "; uninstall blazerpc, so that its names are inferstream's" if name == "BlazeApp" else ""
+        package = type(app).__module__.partition(".")[0]
+        theirs = f"; uninstall {package}, so that its names are inferstream's" if package in MODULES else ""
         raise InvalidSettings(f'app "{path}" is a {name}, not an App{theirs}')
     if not app.functions:
         raise InvalidSettings(

@@ -1,5 +1,6 @@
 """CatBoost: models in its binary format."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,6 @@ from inferstream.ext.runtimes import (
     Column,
     Columns,
     PermittedCall,
-    PredictFunction,
     Runtime,
     described_tensor,
 )
@@ -40,7 +40,7 @@ class CatBoostModel(Runtime):
         except catboost.CatBoostError as error:
             raise self._unreadable(path, f"CatBoost {catboost.__version__}", error) from error
 
-    def method(self, artefact: Any, name: str) -> PredictFunction | None:
+    def method(self, artefact: Any, name: str) -> Callable[..., Any] | None:
         # A model takes the number of threads per call, and would otherwise take every core.
         function = super().method(artefact, name)
         return function if function is None else partial(function, thread_count=self._threads)

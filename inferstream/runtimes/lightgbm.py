@@ -1,7 +1,7 @@
 """LightGBM: boosters in its text format."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,6 @@ from inferstream.ext.runtimes import (
     Column,
     Columns,
     PermittedCall,
-    PredictFunction,
     Runtime,
     described_tensor,
 )
@@ -38,7 +37,7 @@ class LightGBMModel(Runtime):
         except lightgbm.basic.LightGBMError as error:
             raise self._unreadable(path, f"LightGBM {lightgbm.__version__}", error) from error
 
-    def method(self, artefact: Any, name: str) -> PredictFunction | None:
+    def method(self, artefact: Any, name: str) -> Callable[..., Any] | None:
         # A booster takes the number of threads per call: its other parameters come from the file.
         function = super().method(artefact, name)
         return (

@@ -1,9 +1,10 @@
 """scikit-learn: objects from joblib or pickle that predict, transform, or can be called."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from inferstream.ext.runtimes import Columns, PredictFunction, Runtime
+from inferstream.ext.runtimes import Columns, Runtime
 from inferstream.plugins.frameworks.libraries import LIBRARIES
 
 from ..types import MetadataTensor
@@ -31,7 +32,7 @@ class SKLearnModel(Runtime):
         changed = [name for name, value in jobs.items() if value != threads and (value or threads != 1)]
         artefact.set_params(**dict.fromkeys(changed, threads))
 
-    def method(self, artefact: Any, name: str) -> PredictFunction | None:
+    def method(self, artefact: Any, name: str) -> Callable[..., Any] | None:
         function = super().method(artefact, name)
         bare = callable(artefact) and not hasattr(artefact, "get_params")
         return artefact if function is None and name == "predict" and bare else function

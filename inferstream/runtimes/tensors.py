@@ -5,11 +5,18 @@ from typing import Any, ClassVar, NamedTuple
 
 from inferstream import ModelSettings, StringCodec
 from inferstream.ext.runtimes import ArtefactModel
-from inferstream.ext.values import Array, content_type, decode_array, encode_array, object_array
+from inferstream.ext.values import Array, decode_array, encode_array, object_array
 from inferstream.plugins.frameworks.libraries import LIBRARIES
 
 from ..errors import InvalidRequest
-from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
+from ..types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    Parameters,
+    RequestInput,
+    ResponseOutput,
+)
 
 
 class TensorSpec(NamedTuple):
@@ -26,7 +33,7 @@ class TensorSpec(NamedTuple):
     @property
     def metadata(self) -> MetadataTensor:
         shape = [size if isinstance(size, int) else -1 for size in self.shape]
-        parameters = content_type("str") if self.datatype == "BYTES" else None
+        parameters = Parameters.of(None, "str") if self.datatype == "BYTES" else None
         return MetadataTensor(name=self.name, datatype=self.datatype, shape=shape, parameters=parameters)
 
     @property
@@ -163,7 +170,7 @@ def texts_of(tensor: RequestInput) -> list[str]:
 
 def _output(name: str, array: Array) -> ResponseOutput:
     """The tensor of an array in its own shape, which codecs change where it has one dimension or none."""
-    parameters = content_type("str") if array.dtype.kind in "OU" else None
+    parameters = Parameters.of(None, "str") if array.dtype.kind in "OU" else None
     output = encode_array(ResponseOutput, name, array, parameters)
     output.shape = list(array.shape)
     return output

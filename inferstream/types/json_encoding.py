@@ -28,17 +28,19 @@ _MISSING = ("NaTType", "NAType")
 _BYTES = (bytes, bytearray, memoryview)
 
 
-def encode(value: Any, plain: "Callable[[Any], Any] | None" = None, options: int = 0) -> bytes:
+def encode(value: Any, *, text_bytes: bool = False, options: int = 0) -> bytes:
     """Compact JSON of a value, as UTF-8. Raises TypeError, which names the type that JSON cannot hold.
 
-    `plain` replaces the rules of `plain_value`. `options` are those of orjson.
+    With `text_bytes`, bytes are UTF-8 text instead of base64, and others raise ValueError. `options` are those of
+    orjson.
     """
+    plain = text_value if text_bytes else plain_value
     try:
-        return orjson.dumps(value, plain or plain_value, orjson.OPT_NON_STR_KEYS | options)
+        return orjson.dumps(value, plain, orjson.OPT_NON_STR_KEYS | options)
     except orjson.JSONEncodeError:
         pass  # keys that orjson does not take, integers beyond 64 bits, or a value that JSON cannot hold
     try:
-        return to_json(jsonable(value, plain or plain_value), inf_nan_mode="null")
+        return to_json(jsonable(value, plain), inf_nan_mode="null")
     except RecursionError:
         raise TypeError("JSON cannot hold a value that is nested too deep, or refers to itself") from None
     except PydanticSerializationError as error:
@@ -92,6 +94,11 @@ def _key(key: Any) -> Any:
     if isinstance(value, list):
         raise TypeError(f"JSON cannot hold a key of type {type(key).__name__}")
     return value
+
+
+def text_value(value: Any) -> Any:
+    """As `plain_value`, but bytes are UTF-8 text."""
+    return value.decode() if isinstance(value, bytes) else plain_value(value)
 
 
 def plain_value(value: Any) -> Any:

@@ -15,7 +15,6 @@ from httpx_sse import connect_sse
 from websockets.sync.client import connect
 
 from inferstream import AsyncClient
-from inferstream.clients.typed import TypedClient
 from inferstream.dataplane.execution.threads import AHEAD
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelStreamInferResponse
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
@@ -140,7 +139,7 @@ def typed(server: Running, file: Path) -> AsyncClient:
     spec = importlib.util.spec_from_file_location("counts_app", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return TypedClient(f"grpc://{server.grpc}", app=module.app, timeout=20)
+    return AsyncClient.over_typed_rpcs(f"grpc://{server.grpc}", module.app, timeout=20)
 
 
 @pytest.mark.parametrize("client", [over_rest, typed])

@@ -22,7 +22,7 @@ Dimension = int | str | None
 
 
 class TensorHint:
-    """An annotation of an array: its dtype, and its dimensions if they are known."""
+    """An annotation of an array: its dtype, None for any numbers, and its dimensions if they are known."""
 
     def __init__(self, dtype: Any, dimensions: tuple[Dimension, ...] | None) -> None:
         self.dtype = dtype
@@ -59,10 +59,6 @@ else:
 
     class TensorOutput(TensorInput):
         """`TensorOutput[dtype, dimension, ...]` annotates an array that a model returns."""
-
-
-ANY = TensorHint(None, None)
-"""The annotation of an array of any numbers, for functions that name no dtype."""
 
 
 class Array(Value):
@@ -183,7 +179,7 @@ def array_of(hint: Any) -> Array | None:
 
     Raises TypeError for arrays whose dtype is missing or has no datatype.
     """
-    if hint is ANY:
+    if isinstance(hint, TensorHint) and hint.dtype is None:
         return AnyArray()
     if isinstance(hint, TensorHint):
         return Array(_datatype(hint.dtype, hint), _checked(hint))

@@ -2,20 +2,33 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+import typing
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+)
 from typing import Annotated, Any
 
 import numpy as np
 
+import inferstream
 from inferstream import RequestContext
-from inferstream.codecs.values.arrays import ANY
-from inferstream.codecs.values.hints import item_of
-from inferstream.functions import injection
-from inferstream.functions.arguments import hints_of
+from inferstream.ext.values import TensorHint
 
 from .context import Context, Depends, MakeContext
 
 Function = Callable[..., Any]
+
+ANY = TensorHint(None, None)
+"""The annotation of an array of any numbers, for functions that name no dtype."""
+
+STREAMS = (AsyncIterator, AsyncGenerator, AsyncIterable, Iterator, Generator, Iterable)
+"""Annotations of streams."""
 
 
 def adapted(function: Function, streaming: bool, make: MakeContext) -> Function:
@@ -24,7 +37,10 @@ def adapted(function: Function, streaming: bool, make: MakeContext) -> Function:
     A parameter without annotation, or annotated as `np.ndarray`, is an array of any numbers, and so is the result.
     `Context` and dependencies of it are filled. With `streaming`, a function that does not yield returns an iterator.
     """
-    hints = dict(hints_of(function))
+    try:
+        hints = hints_of(function)
+    except (NameError, AttributeError, SyntaxError):
+        return function  # the app refuses it, and says which annotation cannot be read
     signature = inspect.signature(function)
     before = [*signature.parameters.values()]
     parameters = [_parameter(each, hints.get(each.name), make) for each in before]
@@ -45,12 +61,22 @@ def adapted(function: Function, streaming: bool, make: MakeContext) -> Function:
     return call
 
 
+def hints_of(function: Function) -> dict[str, Any]:
+    """The annotations of a function. Raises NameError, AttributeError or SyntaxError for one that cannot be read."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except TypeError:  # annotations that are no types, such as TensorInput[...] with a dtype instance
+        return inspect.get_annotations(function)
+
+
 def _parameter(parameter: inspect.Parameter, hint: Any, make: MakeContext) -> inspect.Parameter:
     if isinstance(parameter.default, Depends):
-        filled = injection.Depends(_filled(parameter.default.fn, make))
+        filled = inferstream.Depends(_filled(parameter.default.fn, make))
         return parameter.replace(default=filled, annotation=Any)
     if hint is Context:
-        return parameter.replace(annotation=Annotated[Any, injection.Depends(make)])
+        return parameter.replace(annotation=Annotated[Any, inferstream.Depends(make)])
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         return parameter
     return parameter.replace(annotation=ANY if hint is None or hint is np.ndarray else hint)
@@ -78,6 +104,7 @@ def _returned(function: Function, hint: Any, streaming: bool) -> Any:
         hint = ANY
     bare = inspect.unwrap(function)
     yields = inspect.isgeneratorfunction(bare) or inspect.isasyncgenfunction(bare)
-    if streaming and not yields and not item_of(hint)[1]:
+    streams = typing.get_origin(hint) in STREAMS or hint in STREAMS
+    if streaming and not yields and not streams:
         return Iterator[hint]
     return hint

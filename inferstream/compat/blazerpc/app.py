@@ -6,7 +6,7 @@ from typing import Any
 
 from inferstream import App
 
-from .grpclib import GrpcErrors
+from .grpclib import map_installed_error
 from .registry import SERVICE, ModelRegistry
 
 GRPC_PORT = 50051
@@ -31,7 +31,7 @@ class BlazeApp(App):
     ) -> None:
         super().__init__(name, service=SERVICE, classic=True)
         self.defined_in(sys._getframe(1))
-        self.errors = GrpcErrors()
+        map_installed_error(self)
         self.enable_batching = enable_batching
         self.max_batch_size = max_batch_size
         self.batch_timeout_ms = batch_timeout_ms
@@ -68,14 +68,11 @@ class BlazeApp(App):
 
     async def _serve(self, host: str, grpc_port: int, http_port: int) -> None:
         # Late: worker processes and clients import an app, and no server.
-        from inferstream.cli.banner import show
-        from inferstream.cli.serve import stopped_by_signals
         from inferstream.ext.hosting import build_server, resolve_served
 
         ports = {"grpc_port": grpc_port, "http_port": http_port, "metrics_port": http_port}
         server = build_server(*resolve_served(self, {"host": host, **ports}))
-        with stopped_by_signals(server.stop):
-            await server.run(show)
+        await server.run_until_signal()
 
     def _batching(self) -> dict[str, Any]:
         if not self.enable_batching or self.max_batch_size < 2 or self.batch_timeout_ms <= 0:

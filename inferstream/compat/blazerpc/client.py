@@ -4,8 +4,9 @@ import asyncio
 import math
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
-from importlib import import_module
 from typing import Any
+
+from grpclib.exceptions import GRPCError  # that of the library if it is installed, else ours
 
 from inferstream import AsyncClient
 from inferstream.errors import CallFailed, ConnectionFailed, ModelError
@@ -13,9 +14,6 @@ from inferstream.errors import CallFailed, ConnectionFailed, ModelError
 from .errors import InferenceError, ModelNotFoundError, ValidationError
 from .grpclib import Status, status_named
 from .registry import ModelRegistry
-
-GRPCError: Any = import_module("grpclib.exceptions").GRPCError
-"""grpclib's error if it is installed, else ours."""
 
 
 class BlazeClient:
@@ -73,10 +71,8 @@ class BlazeClient:
             if self._registry is None:
                 self._client = AsyncClient(self._url, timeout=math.inf)
             else:
-                # Late: an app that names the client may serve where grpcio is not installed.
-                from inferstream.clients.typed import TypedClient
-
-                self._client = TypedClient(self._url, self._registry.app, timeout=math.inf)
+                app = self._registry.app
+                self._client = AsyncClient.over_typed_rpcs(self._url, app, timeout=math.inf)
         return self._client
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from inferstream import RequestContext, State
-from inferstream.functions import injection
 
 
 class Peer(str):
@@ -44,11 +43,10 @@ class Context:
         return context
 
 
-class Depends(injection.Depends):
+class Depends:
     """A default that fills an argument with the result of a function of the context."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
-        super().__init__(fn)
         self.fn = fn
 
 

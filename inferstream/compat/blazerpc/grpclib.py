@@ -1,15 +1,13 @@
 """Names of grpclib that BlazeRPC's users import, for programs in which it is not installed."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from importlib import import_module
 from typing import Any
 
+from inferstream import App
 from inferstream.errors import ModelError
 from inferstream.ext.http import HTTP_OF_GRPC
-from inferstream.functions.errors import ErrorMap
 
 
 class Status(Enum):
@@ -78,26 +76,19 @@ class SendTrailingMetadata:
 
 def status_named(name: str) -> Any:
     """The status of the library that is installed, else ours."""
-    return import_module("grpclib.const").Status[name]
+    from grpclib.const import Status as Installed  # late: this module may be that one
+
+    return Installed[name]
 
 
-def installed_error() -> type[Exception] | None:
-    """grpclib's own class of errors, if the program has imported it."""
-    library = sys.modules.get("grpclib.exceptions")
-    installed: type[Exception] | None = getattr(library, "GRPCError", None)
-    return None if installed is GRPCError else installed
+def map_installed_error(app: App) -> None:
+    """Let errors of grpclib have their own status, if the library itself is installed."""
+    from grpclib.exceptions import GRPCError as Installed  # late, as above
+
+    if Installed is not GRPCError:
+        app.errors.add_function(Installed, _translated)
 
 
-class GrpcErrors(ErrorMap):
-    """An app's map of exceptions, in which errors of an installed grpclib have their own status."""
-
-    def __bool__(self) -> bool:
-        return super().__bool__() or installed_error() is not None
-
-    def translated(self, error: Exception) -> Exception:
-        kind = installed_error()
-        if kind is not None and isinstance(error, kind):
-            status: Any = getattr(error, "status", Status.UNKNOWN)
-            message = getattr(error, "message", None)
-            return ModelError(message or status.name, http_of(status))
-        return super().translated(error)
+def _translated(error: Any) -> ModelError:
+    status = getattr(error, "status", Status.UNKNOWN)
+    return ModelError(getattr(error, "message", None) or status.name, http_of(status))

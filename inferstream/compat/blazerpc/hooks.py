@@ -7,10 +7,8 @@ from time import perf_counter
 from typing import Any
 
 from inferstream import App, CallEnd, CallInfo
-from inferstream.errors import Code
-from inferstream.ext.http import STATUSES
-from inferstream.functions.middleware import Reply
-from inferstream.server.grpc.statuses import grpc_status
+from inferstream.errors import Code, InferstreamError
+from inferstream.ext.http import STATUSES, status_of
 
 from .context import peer_of
 from .grpclib import RecvRequest, SendTrailingMetadata, http_of, status_named
@@ -19,7 +17,11 @@ from .registry import path_of
 
 logger = logging.getLogger("blazerpc.middleware")
 
-Respond = Callable[[str, str | None], Awaitable[None]]
+FAILED = "The server failed; its log says why."
+"""The message of an error without details."""
+
+Reply = Any
+"""What the rest of the middleware returns, to be returned unchanged."""
 
 
 class AroundCalls:
@@ -55,8 +57,8 @@ class AroundCalls:
                 await each.on_request(request)
             reply = await call_next(call)
         except Exception as error:
-            code, message = grpc_status(self._app.errors.translated(error))
-            await self._respond(request, code.name, message, perf_counter() - began)
+            name, message = _failure(self._app.errors.translated(error))
+            await self._respond(request, name, message, perf_counter() - began)
             raise
         except BaseException:  # cancelled
             self._respond_later(request, "CANCELLED", None, perf_counter() - began)
@@ -87,6 +89,13 @@ class AroundCalls:
         task = asyncio.get_running_loop().create_task(self._respond(request, name, message, seconds))
         self._tasks.add(task)  # the loop itself keeps no task alive
         task.add_done_callback(self._tasks.discard)
+
+
+def _failure(error: Exception) -> tuple[str, str]:
+    """The gRPC status and the message of a failed call."""
+    if isinstance(error, InferstreamError):
+        return status_of(error).grpc, error.message
+    return STATUSES[Code.INTERNAL].grpc, FAILED
 
 
 def name_of(end: CallEnd) -> str:

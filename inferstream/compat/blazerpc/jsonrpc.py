@@ -1,5 +1,6 @@
 """A client of JSON-RPC, and arrays as its objects."""
 
+import base64
 from collections.abc import AsyncIterator
 from itertools import count
 from typing import Any
@@ -8,13 +9,18 @@ import httpx
 import numpy as np
 import orjson
 
-from inferstream.codecs.values.tensor_objects import array_of_object
-from inferstream.ext.values import array_as_object
+from inferstream.ext.values import DTYPES, array_as_object
+from inferstream.types import TensorData
 
 from .errors import BlazeRPCError, SerializationError
 
 ARRAY = {"shape", "dtype", "data"}
 """Fields of an array as an object."""
+
+DATATYPES = {"float": "FP32", "double": "FP64"} | {
+    dtype.name: datatype for datatype, dtype in DTYPES.items() if datatype != "BF16"
+}
+"""The datatypes of these objects by the names of their dtypes."""
 
 
 class JsonRpcClient:
@@ -85,13 +91,27 @@ def is_tensor_json(obj: Any) -> bool:
 
 def tensor_from_json(obj: dict[str, Any]) -> Any:
     """The array of an object. Raises SerializationError."""
-    try:
-        array = array_of_object(obj)
-    except ValueError as error:
-        raise SerializationError(f"the object {error}", dtype=str(obj.get("dtype"))) from None
-    if array is None:
+    if obj.keys() != ARRAY:
         raise SerializationError(f"an array is an object with {', '.join(sorted(ARRAY))}")
-    return array
+    name, shape = str(obj["dtype"]), obj["shape"]
+    datatype = DATATYPES.get(name)
+    try:
+        if datatype is None:
+            raise ValueError(f"has an unknown dtype: {name[:40]!r}")
+        if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError("has a shape that is no list of sizes")
+        data = TensorData.from_raw(_decoded(obj["data"]), datatype)
+        data.check(datatype, shape)
+        return data.to_numpy(datatype, shape)
+    except ValueError as error:
+        raise SerializationError(f"the object {error}", dtype=name) from None
+
+
+def _decoded(data: Any) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (TypeError, ValueError):
+        raise ValueError("has data that are no base64") from None
 
 
 def _written(arguments: dict[str, Any]) -> dict[str, Any]:

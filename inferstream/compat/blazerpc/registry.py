@@ -5,17 +5,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from inferstream import App
-from inferstream.codecs.values.arrays import Array
-from inferstream.ext.rpc import TYPED_PREFIX
-from inferstream.ext.values import DescribedFunction, pascal_case
-from inferstream.functions.arguments import hints_of
+import orjson
 
-from .adapting import adapted
+from inferstream import App
+from inferstream.ext.rpc import TYPED_PREFIX
+from inferstream.ext.values import DescribedFunction, parameter_of, pascal_case
+
+from .adapting import adapted, hints_of
 from .context import Context, Depends, maker
 from .errors import ModelNotFoundError, ValidationError
 
 SERVICE = "blazerpc.InferenceService"
+
+DIMENSIONS = "dimensions"
+"""Parameter of a declared array: its dimensions as a JSON list of sizes, names and nulls."""
 
 BATCH = "batch"
 """The name of the first dimension of arrays whose requests may run as one."""
@@ -62,9 +65,7 @@ class ModelRegistry:
         if not inspect.signature(func).parameters:
             raise ValidationError(f"Model '{name}' must have at least one parameter", field=name)
         function = adapted(func, streaming, maker(path_of(name), self.app.state))
-        settings = (
-            batching if batching and _runs_as_one(DescribedFunction(function, name, app=self.app)) else {}
-        )
+        settings = batching if batching and _runs_as_one(DescribedFunction(function, name)) else {}
         App.model(self.app, name, version=version, streaming=streaming or None, **settings)(function)
         self.models[f"{name}:{version}"] = _described(
             name, version, func, self.app[f"{name}@{version}"].streams
@@ -103,10 +104,9 @@ def _described(name: str, version: str, func: Callable[..., object], streaming: 
 
 def _runs_as_one(function: DescribedFunction) -> bool:
     """Whether all arguments and the result are arrays whose first dimension is named `batch`."""
-    if function.streams or function.arguments.stream is not None or function.arguments.injection:
+    signature = function.signature()
+    inputs, outputs = signature.inputs or (), signature.outputs or ()
+    if signature.streams or function.arguments.injection or not inputs or len(outputs) != 1:
         return False
-    values = [argument.value for argument in function.arguments.arguments]
-    return bool(values) and all(
-        isinstance(value, Array) and (value.dimensions or (None,))[0] == BATCH
-        for value in (*values, function.results.only)
-    )
+    dimensions = (parameter_of(tensor, DIMENSIONS) for tensor in (*inputs, *outputs))
+    return all(text is not None and orjson.loads(text)[0] == BATCH for text in dimensions)

@@ -1,16 +1,25 @@
 """MLServer's codec functions with its own parameters, and its functions for raw tensors."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar, get_args, get_origin
 
 import numpy as np
 
-from inferstream import ModelSettings
-from inferstream.codecs import InputCodecLike, RequestCodec, RequestCodecLike, lookup, signature
-from inferstream.codecs.lists import is_list_of
-from inferstream.codecs.registry import CodecTable, inputs, requests
+from inferstream import ModelSettings, NumpyRequestCodec, decode_args
+from inferstream import codecs as ours
+from inferstream.codecs import (
+    DecodedParameterName,
+    InputCodec,
+    InputCodecLike,
+    RequestCodec,
+    RequestCodecLike,
+    has_decoded,
+    register_input_codec,
+    register_request_codec,
+)
 from inferstream.errors import CodecNotFound
-from inferstream.ext.values import Array, has_decoded
+from inferstream.ext.values import Array
 from inferstream.ext.values import encode_array as encoded
 from inferstream.ext.values import to_dtype as dtype_of
 from inferstream.types import (
@@ -18,53 +27,71 @@ from inferstream.types import (
     InferenceRequest,
     InferenceResponse,
     MetadataTensor,
+    Parameters,
     RequestInput,
     RequestOutput,
     ResponseOutput,
     TensorData,
 )
 
-AnyCodec = TypeVar("AnyCodec", InputCodecLike, RequestCodecLike)
+INPUT_PREFIX = "input-"
+OUTPUT_PREFIX = "output-"
+"""How the names of tensors begin that have none of their own."""
 
 
-class _Finder(Generic[AnyCodec]):
-    """Finds codecs of one kind. One of ours that MLServer does not have is found by its content type alone.
+def find_input_codec(
+    content_type: str | None = None, payload: Any = None, type_hint: Any = None
+) -> InputCodecLike | None:
+    """The codec for a content type, else for a type hint, else for a payload.
 
-    Otherwise callers would not choose their own.
+    One of ours that MLServer does not have is found by its content type only, because callers have their own.
     """
-
-    def __init__(self, table: CodecTable[AnyCodec]) -> None:
-        self._table: CodecTable[AnyCodec] = table
-
-    def find(
-        self, content_type: str | None = None, payload: Any = None, type_hint: Any = None
-    ) -> AnyCodec | None:
-        codec = self._table.find(content_type, payload, type_hint)
-        return codec if content_type else self._known(codec)
-
-    def by_payload(self, payload: Any) -> AnyCodec | None:
-        return self._known(self._table.by_payload(payload))
-
-    def by_type_hint(self, type_hint: Any) -> AnyCodec | None:
-        return self._known(self._table.by_type_hint(type_hint))
-
-    def _known(self, codec: AnyCodec | None) -> AnyCodec | None:
-        return None if codec in self._table.added.values() else codec
+    return InputCodec.find(content_type, payload, type_hint, added=False)
 
 
-_inputs = _Finder(inputs)
-_requests = _Finder(requests)
+def find_input_codec_by_payload(payload: Any) -> InputCodecLike | None:
+    return find_input_codec(payload=payload)
+
+
+def find_input_codec_by_type_hint(type_hint: Any) -> InputCodecLike | None:
+    return find_input_codec(type_hint=type_hint)
+
+
+def find_request_codec(
+    content_type: str | None = None, payload: Any = None, type_hint: Any = None
+) -> RequestCodecLike | None:
+    """The codec for a content type, else for a type hint, else for a payload.
+
+    One of ours that MLServer does not have is found by its content type only, because callers have their own.
+    """
+    return RequestCodec.find(content_type, payload, type_hint, added=False)
+
+
+def find_request_codec_by_payload(payload: Any) -> RequestCodecLike | None:
+    return find_request_codec(payload=payload)
+
+
+def find_request_codec_by_type_hint(type_hint: Any) -> RequestCodecLike | None:
+    return find_request_codec(type_hint=type_hint)
 
 
 class _CodecRegistry:
-    find_input_codec = staticmethod(_inputs.find)
-    find_input_codec_by_payload = staticmethod(_inputs.by_payload)
-    find_input_codec_by_type_hint = staticmethod(_inputs.by_type_hint)
-    find_request_codec = staticmethod(_requests.find)
-    find_request_codec_by_payload = staticmethod(_requests.by_payload)
-    find_request_codec_by_type_hint = staticmethod(_requests.by_type_hint)
-    register_input_codec = staticmethod(inputs.register)
-    register_request_codec = staticmethod(requests.register)
+    """Registers and finds codecs."""
+
+    find_input_codec = staticmethod(find_input_codec)
+    find_input_codec_by_payload = staticmethod(find_input_codec_by_payload)
+    find_input_codec_by_type_hint = staticmethod(find_input_codec_by_type_hint)
+    find_request_codec = staticmethod(find_request_codec)
+    find_request_codec_by_payload = staticmethod(find_request_codec_by_payload)
+    find_request_codec_by_type_hint = staticmethod(find_request_codec_by_type_hint)
+
+    @staticmethod
+    def register_input_codec(content_type: str, codec: InputCodecLike) -> None:
+        register_input_codec(codec, content_type)
+
+    @staticmethod
+    def register_request_codec(content_type: str, codec: RequestCodecLike) -> None:
+        register_request_codec(codec, content_type)
 
 
 _codec_registry = _CodecRegistry()
@@ -76,15 +103,36 @@ class SignatureCodec(RequestCodec):
     """The codec of a function's arguments and return value."""
 
     def __init__(self, predict: Callable[..., Any]) -> None:
-        self._codec = signature.SignatureCodec(predict)
+        decorated: Any = decode_args(predict)
+        self._codec = decorated.signature_codec
 
     def decode_request(self, request: InferenceRequest) -> dict[str, Any]:  # type: ignore[override]
-        return self._codec.decode_request(request)
+        arguments: dict[str, Any] = self._codec.decode_request(request)
+        return arguments
 
     def encode_response(  # type: ignore[override]
         self, model_name: str, payload: Any, model_version: str | None = None
     ) -> InferenceResponse:
-        return self._codec.encode_response(payload, model_name, model_version)
+        response: InferenceResponse = self._codec.encode_response(payload, model_name, model_version)
+        return response
+
+
+class SingleInputRequestCodec(NumpyRequestCodec):
+    """The base of request codecs for payloads of one tensor. A subclass sets `InputCodec` and `ContentType`."""
+
+
+def _as_list(returned: Any) -> list[Any]:
+    """The annotation of each value that a function returns."""
+    if returned is None:
+        return []
+    if isinstance(returned, tuple):
+        return list(returned)
+    return list(get_args(returned)) if get_origin(returned) is tuple else [returned]
+
+
+def inject_batch_dimension(shape: list[int]) -> list[int]:
+    """The shape of a tensor: [N] becomes [N, 1], a scalar becomes [1]."""
+    return [1] if not shape else [*shape, 1] if len(shape) == 1 else shape
 
 
 InputOrOutput = RequestInput | ResponseOutput
@@ -92,21 +140,19 @@ Codec = InputCodecLike | RequestCodecLike
 Parametrised = InputOrOutput | RequestOutput | InferenceRequest | InferenceResponse
 Tagged = MetadataTensor | ModelSettings
 Index = Mapping[str, MetadataTensor]
+NOTHING_DECLARED: Index = MappingProxyType({})
 
 
-def decode_request_input(
-    request_input: RequestInput, metadata_inputs: Index = lookup.NOTHING_DECLARED
-) -> Any:
+def decode_request_input(request_input: RequestInput, metadata_inputs: Index = NOTHING_DECLARED) -> Any:
     """The payload of an input, decoded once and stored; None when there is no codec."""
-    if not has_decoded(request_input) and lookup.input_codec(request_input, metadata_inputs) is None:
-        return None
-    return lookup.decode_request_input(request_input, metadata_inputs)
+    payload = ours.decode_request_input(request_input, metadata_inputs)
+    return payload if has_decoded(request_input) else None
 
 
 def decode_inference_request(
     inference_request: InferenceRequest,
     model_settings: ModelSettings | None = None,
-    metadata_inputs: Index = lookup.NOTHING_DECLARED,
+    metadata_inputs: Index = NOTHING_DECLARED,
 ) -> Any:
     """The payload of a request: decodes each input with its codec, then all with the request's codec.
 
@@ -114,15 +160,15 @@ def decode_inference_request(
     """
     parameters = model_settings.parameters if model_settings is not None else None
     content_type = parameters.content_type if parameters is not None else None
-    return lookup.decode_inference_request(inference_request, metadata_inputs, content_type)
+    return ours.decode_inference_request(inference_request, metadata_inputs, content_type)
 
 
 def encode_response_output(
-    payload: Any, request_output: RequestOutput, metadata_outputs: Index = lookup.NOTHING_DECLARED
+    payload: Any, request_output: RequestOutput, metadata_outputs: Index = NOTHING_DECLARED
 ) -> ResponseOutput | None:
     """One output, by the requested codec, the declared one, or one that can encode the payload; else None."""
     try:
-        return lookup.encode_response_output(payload, request_output, metadata_outputs)
+        return ours.encode_response_output(payload, request_output, metadata_outputs)
     except CodecNotFound:
         return None
 
@@ -130,13 +176,29 @@ def encode_response_output(
 def encode_inference_response(payload: Any, model_settings: ModelSettings) -> InferenceResponse | None:
     """A response by the codec that can encode the payload, or None."""
     try:
-        return lookup.encode_inference_response(payload, model_settings.name, model_settings.version)
+        return ours.encode_inference_response(payload, model_settings.name, model_settings.version)
     except CodecNotFound:
         return None
 
 
+def _save_decoded(parametrised_obj: Any, decoded_payload: Any) -> Any:
+    """Store the decoded form of a tensor, a request or a response, and return it. Dumps omit it."""
+    parameters = parametrised_obj.parameters
+    if parameters is None:
+        parameters = parametrised_obj.parameters = Parameters.aside()
+    elif parameters.has_decoded and not has_decoded(parametrised_obj):
+        parameters = parametrised_obj.parameters = parameters.model_copy()  # those of another tensor
+    setattr(parameters, DecodedParameterName, decoded_payload)
+    return decoded_payload
+
+
 ListElement = bytes | str
 ListPayload = ListElement | list[ListElement]
+
+
+def is_list_of(payload: Any, instance_type: type | tuple[type, ...]) -> bool:
+    """Whether `payload` is a list of `instance_type` only; true for an empty list."""
+    return isinstance(payload, list) and all(isinstance(value, instance_type) for value in payload)
 
 
 def as_list(payload: ListPayload) -> Iterator[ListElement]:

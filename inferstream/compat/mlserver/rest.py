@@ -6,8 +6,9 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from inferstream.codecs.json import encode_to_json_bytes
 from inferstream.errors import ModelError as MLServerError
+
+from .json_text import encode_to_json_bytes
 
 
 class Response(JSONResponse):

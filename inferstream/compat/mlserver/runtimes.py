@@ -1,15 +1,14 @@
 """MLServer's runtimes, for model code that subclasses them: ours, with an async `predict` and MLServer's errors."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from importlib import import_module
 from typing import Any
 
 from inferstream import ModelSettings
 from inferstream.errors import InvalidRequest
-from inferstream.ext.runtimes import PredictFunction, Runtime
+from inferstream.ext.runtimes import Runtime
 from inferstream.runtimes import lightgbm, sklearn, xgboost
 from inferstream.types import InferenceRequest, InferenceResponse, RequestOutput
 
@@ -31,7 +30,7 @@ class Awaited(Runtime):
         run, predict = copy_context().run, super().predict
         return await asyncio.get_running_loop().run_in_executor(self._executor, run, predict, payload)
 
-    def _function(self, name: str) -> PredictFunction:
+    def _function(self, name: str) -> Callable[..., Any]:
         try:
             return super()._function(name)
         except InvalidRequest as error:
@@ -46,8 +45,9 @@ class Awaited(Runtime):
 
 def _refused(message: str) -> Exception:
     """An `mlserver.errors.InferenceError`. The class may come from an installed MLServer."""
-    errors: Any = import_module("mlserver.errors")
-    error: Exception = errors.InferenceError(message)
+    from mlserver.errors import InferenceError  # late: this module may be loaded by those names
+
+    error: Exception = InferenceError(message)
     return error
 
 

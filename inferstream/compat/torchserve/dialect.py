@@ -30,7 +30,6 @@ from inferstream.ext.http import (
 )
 
 from ...errors import Code, InferstreamError, InvalidRequest, ModelError, Unsupported
-from ...server.rest.messages import sendable
 from ...types import InferenceResponse
 from .envelope import JSON as JSON_TYPE
 from .envelope import Posted, PostedField, RowAnswer, answer_in, request_of
@@ -168,7 +167,7 @@ def head_of(answer: RowAnswer) -> RawHeaders:
     named = [
         (name.encode(), value.encode()) for name, value in own if value.isascii() and value.isprintable()
     ]
-    return [*named, *sendable(answer.headers.items())]
+    return [*named, *ParsedRequest.sendable_headers(answer.headers)]
 
 
 class PredictionRequest(ParsedRequest):

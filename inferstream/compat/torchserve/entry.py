@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -13,9 +12,6 @@ from inferstream.ext.runtimes import import_from
 from ...errors import InvalidSettings
 from .calls import list_classes_from_module
 from .context import HandlerContext
-
-STOCK = "ts.torch_handler"
-"""The package of the handlers that archives name and do not hold."""
 
 
 class Entry(NamedTuple):
@@ -52,10 +48,43 @@ def _module(name: str, folder: Path) -> ModuleType:
     install_aliases()
     if (folder / f"{name}.py").is_file() or (folder / name).is_dir():
         return import_from(folder, name)
-    stock = f"{STOCK}.{name}"
-    try:
-        return import_module(stock)
-    except ModuleNotFoundError as missing:
-        if missing.name != stock:
-            raise
-    raise InvalidSettings(f'handler "{name}" is neither a file of the archive nor a handler of TorchServe')
+    stock: ModuleType | None = _stock_module(name)
+    if stock is None:
+        raise InvalidSettings(
+            f'handler "{name}" is neither a file of the archive nor a handler of TorchServe'
+        )
+    return stock
+
+
+def _stock_module(name: str) -> Any:
+    """The module of a handler that archives name and do not hold, or None. An installed TorchServe goes before ours."""
+    match name:
+        case "base_handler":
+            from ts.torch_handler import base_handler
+
+            return base_handler
+        case "image_classifier":
+            from ts.torch_handler import image_classifier
+
+            return image_classifier
+        case "image_segmenter":
+            from ts.torch_handler import image_segmenter
+
+            return image_segmenter
+        case "object_detector":
+            from ts.torch_handler import object_detector
+
+            return object_detector
+        case "text_classifier":
+            from ts.torch_handler import text_classifier
+
+            return text_classifier
+        case "text_handler":
+            from ts.torch_handler import text_handler
+
+            return text_handler
+        case "vision_handler":
+            from ts.torch_handler import vision_handler
+
+            return vision_handler
+    return None

@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 
-from inferstream.ext.values import to_bytes
+from inferstream.ext.values import encode_json, to_bytes
 
 from ...errors import InvalidOutput, InvalidRequest
 from ...types import InferenceRequest, RequestInput, ResponseOutput, TensorData
-from ...types.json_encoding import decode, encode
 
 POSTED = "torchserve-request"
 ANSWERED = "torchserve-response"
@@ -109,6 +108,6 @@ def _written(value: Any) -> tuple[bytes, str]:
     except (TypeError, ValueError):
         pass  # NumPy numbers and arrays, bytes, NaN
     try:
-        return json.dumps(decode(encode(value)), indent=2).encode(), JSON
+        return json.dumps(json.loads(encode_json(value)), indent=2).encode(), JSON
     except TypeError as error:
         raise InvalidOutput(f"A handler returned what is no JSON: {error}.") from None

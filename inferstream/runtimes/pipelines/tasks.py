@@ -1,8 +1,6 @@
 """Inputs and outputs that the metadata of a pipeline shows, as MLServer's runtime declares them."""
 
-from inferstream.ext.values import content_type
-
-from ...types import MetadataTensor
+from ...types import MetadataTensor, Parameters
 
 SIMILARITY = "sentence-similarity"
 """A task of the hub for which transformers has no pipeline."""
@@ -79,4 +77,4 @@ def outputs_of_task(task: str) -> list[MetadataTensor]:
 
 
 def _tensor(name: str, datatype: str, content: str) -> MetadataTensor:
-    return MetadataTensor(name=name, datatype=datatype, shape=[-1], parameters=content_type(content))
+    return MetadataTensor(name=name, datatype=datatype, shape=[-1], parameters=Parameters.of(None, content))

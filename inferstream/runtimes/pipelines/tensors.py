@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from inferstream import NumpyCodec, StringCodec
-from inferstream.codecs import get_decoded
-from inferstream.ext.values import content_type, has_decoded
+from inferstream.codecs import get_decoded, has_decoded
 
 from ...codecs.json import JSONEncoderWithArray
 from ...codecs.registry import find_input_codec
 from ...codecs.values.images import opened
 from ...errors import CodecError
-from ...types import InferenceRequest, RequestInput, ResponseOutput, TensorData
+from ...types import InferenceRequest, Parameters, RequestInput, ResponseOutput, TensorData
 
 IMAGE = "data:image/"
 LISTS = "hg_jsonlist"
@@ -89,7 +88,7 @@ def output_of(results: list[Any]) -> ResponseOutput:
     except (TypeError, ValueError) as error:
         raise CodecError(f'output "output": {error}', True) from error
     shape = [len(elements), 1]
-    return ResponseOutput.of("output", shape, "BYTES", TensorData(elements), content_type(LISTS))
+    return ResponseOutput.of("output", shape, "BYTES", TensorData(elements), Parameters.of(None, LISTS))
 
 
 class _Encoder(JSONEncoderWithArray):

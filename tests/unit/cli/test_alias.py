@@ -17,7 +17,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.write_text("#!/usr/bin/env python\n")
     path.chmod(0o755)
     monkeypatch.setattr(sys, "argv", [str(path), "alias", "mlserver"])
-    monkeypatch.setattr(alias, "find_spec", lambda name: None)
+    monkeypatch.setattr(alias, "is_installed", lambda name: False)
     return path
 
 
@@ -48,7 +48,7 @@ def test_another_command_is_not_overwritten(command: Path, capsys: Said) -> None
 def test_a_package_that_is_installed_keeps_its_command(
     command: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alias, "find_spec", lambda name: object())
+    monkeypatch.setattr(alias, "is_installed", lambda name: True)
     assert alias.run("mlserver") == 1
     assert "mlserver is installed, and its command is its own" in capsys.readouterr().err
     assert not command.with_name("mlserver").exists()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from inferstream import App
+from inferstream import App, AsyncClient
 from inferstream.clients.transport import ModelName, OutgoingCall, Target
-from inferstream.clients.typed import TypedClient, TypedTransport
+from inferstream.clients.typed import TypedTransport
 from inferstream.errors import CallFailed
 from inferstream.types import InferenceRequest
 
@@ -26,6 +26,6 @@ async def test_a_model_that_the_app_does_not_have_is_not_found(streams: bool) ->
 
 
 async def test_the_rpc_of_a_function_is_named_by_its_app() -> None:
-    async with TypedClient("grpc://127.0.0.1:1", app, retries=0) as client:
+    async with AsyncClient.over_typed_rpcs("grpc://127.0.0.1:1", app, retries=0) as client:
         messages = client._transport._messages["double"]  # type: ignore[attr-defined]
         assert messages.method.path == "/shop.Prices/PredictDouble"

@@ -44,7 +44,7 @@ def test_what_cannot_be_used_says_what_to_use_instead() -> None:
     from blazerpc.codegen.servicer import InferenceServicer  # type: ignore[import-not-found]
 
     assert issubclass(InferenceServicer, Replaced)
-    with pytest.raises(Unsupported, match=r"is a part of BlazeRPC .*: inferstream\.testing\.run\(app\)"):
+    with pytest.raises(Unsupported, match=r"is a part of BlazeRPC .*: `inferstream\.testing\.run\(app\)`"):
         InferenceServicer(None)
 
 

@@ -18,6 +18,7 @@ from ....settings import Settings
 from ....telemetry.console import TITLES
 from ....telemetry.metrics import Meters
 from ....types import InferenceRequest, InferenceResponse, RequestInput
+from ...headers import sendable
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders, Scope, error_response
 
@@ -180,6 +181,11 @@ class ParsedRequest(ABC):
 
     pending: "PendingPart | None" = None
     """What has to be written before `open`."""
+
+    @staticmethod
+    def sendable_headers(headers: Mapping[str, str]) -> RawHeaders:
+        """The headers of model code that a response can have: none that describes the message itself."""
+        return sendable(headers.items())
 
     @property
     def media_type(self) -> bytes:
