@@ -52,6 +52,7 @@ UNSHOWN = {
         "Turns",
         "caller_of",
         "has_keys",
+        "open_image",
         "read_json",
     ),
 }
