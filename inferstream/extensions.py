@@ -17,34 +17,34 @@ T = TypeVar("T")
 
 logger = logging.getLogger("inferstream.extensions")
 
-EXTENSIONS = "inferstream.extensions"
-"""The group of the values that say everything that a plug-in brings."""
+EXTENSIONS = "extensions"
+"""The group of the values that say everything that a plug-in brings. Entry points name groups with `PREFIX`."""
 
-STARTS = "inferstream.starts"
-COMMANDS = "inferstream.commands"
-DIALECTS = "inferstream.dialects"
-STREAM_DIALECTS = "inferstream.stream_dialects"
-RPCS = "inferstream.rpcs"
-MESSAGES = "inferstream.messages"
-STAGES = "inferstream.stages"
-EDGES = "inferstream.edges"
-CALL_VALUES = "inferstream.call_values"
-TURNS = "inferstream.turns"
-WORKERS = "inferstream.workers"
-CODECS = "inferstream.codecs"
-RUNTIMES = "inferstream.runtimes"
-SOURCES = "inferstream.sources"
-MODULES = "inferstream.modules"
-MOVED = "inferstream.moved"
-FACETS = "inferstream.facets"
-HINTS = "inferstream.hints"
-ADAPTERS = "inferstream.adapters"
-OUTPUTS = "inferstream.outputs"
-FETCHERS = "inferstream.fetchers"
-PROTOCOL_EXTENSIONS = "inferstream.protocol_extensions"
-PROTO_FILES = "inferstream.proto_files"
-SETTINGS = "inferstream.settings"
-MODEL_SETTINGS = "inferstream.model_settings"
+STARTS = "starts"
+COMMANDS = "commands"
+DIALECTS = "dialects"
+STREAM_DIALECTS = "stream_dialects"
+RPCS = "rpcs"
+MESSAGES = "messages"
+STAGES = "stages"
+EDGES = "edges"
+CALL_VALUES = "call_values"
+TURNS = "turns"
+WORKERS = "workers"
+CODECS = "codecs"
+RUNTIMES = "runtimes"
+SOURCES = "sources"
+MODULES = "modules"
+MOVED = "moved"
+FACETS = "facets"
+HINTS = "hints"
+ADAPTERS = "adapters"
+OUTPUTS = "outputs"
+FETCHERS = "fetchers"
+PROTOCOL_EXTENSIONS = "protocol_extensions"
+PROTO_FILES = "proto_files"
+SETTINGS = "settings"
+MODEL_SETTINGS = "model_settings"
 
 FIELDS = {
     STARTS: ("starts",),
@@ -77,6 +77,9 @@ SECTIONS = {SETTINGS: "settings", MODEL_SETTINGS: "model_settings"}
 """The fields of `Extension` with one entry, which has the name of the extension."""
 
 OURS = __name__.partition(".")[0]
+
+PREFIX = f"{OURS}."
+"""Of the groups of entry points that this server reads."""
 
 INSTALLED = ".dist-info"
 """The ending of the folder that an installation writes. The egg-info of a checkout may be older than its files."""
@@ -113,9 +116,9 @@ class Plugin(NamedTuple):
         elif isinstance(reason, BaseException):
             first = next(iter(str(reason).strip().splitlines()), "")
             reason = f"{type(reason).__name__}: {first}".rstrip(": ")
-        place = f'entry point "{self.name}" of {self.group}'
+        place = f'entry point "{self.name}" of {PREFIX}{self.group}'
         if self.extension:
-            place = f'extension "{self.extension}", {self.group.rpartition(".")[2]} "{self.name}"'
+            place = f'extension "{self.extension}", {self.group} "{self.name}"'
         return InvalidSettings(f"package {self.package}: {place} ({self.value}): {reason}")
 
 
@@ -165,8 +168,8 @@ def check_names(strict: bool) -> None:
         leave_out(plugin, reason, strict)
     for package in {plugin.package for plugin in _entries() if not plugin.extension}:
         _say(
-            f"package {package}: entry points of {COMMANDS}, {DIALECTS} and so on will not be read by a later version; "
-            f"name one Extension in {EXTENSIONS}"
+            f"package {package}: entry points of {PREFIX}{COMMANDS}, {PREFIX}{DIALECTS} and so on will not be read by "
+            f"a later version; name one Extension in {PREFIX}{EXTENSIONS}"
         )
     for plugin in _entries():
         owner = plugins(plugin.group)[plugin.name]
@@ -308,7 +311,7 @@ def _installed() -> tuple[Plugin, ...]:
         for entry in _listed(folder):
             if entry.endswith(INSTALLED) and (package := entry.partition("-")[0].lower()) not in texts:
                 texts[package] = _content(f"{folder}/{entry}/entry_points.txt")
-    groups = f"[{OURS}.".encode()
+    groups = f"[{PREFIX}".encode()
     parsed = [
         plugin for package, text in texts.items() if groups in text for plugin in _parsed(package, text)
     ]
@@ -340,7 +343,7 @@ def _of_checkout() -> Iterator[Plugin]:
     groups = tomllib.loads(text.decode()).get("project", {}).get("entry-points", {})
     for group, points in groups.items():
         for name, value in points.items():
-            yield Plugin(OURS, group, name, value)
+            yield Plugin(OURS, group.removeprefix(PREFIX), name, value)
 
 
 def _parsed(package: str, text: bytes) -> Iterator[Plugin]:
@@ -349,6 +352,7 @@ def _parsed(package: str, text: bytes) -> Iterator[Plugin]:
     for line in text.decode().splitlines():
         if line.startswith("["):
             group = line.strip().strip("[]")
-        elif group.startswith(f"{OURS}.") and "=" in line and line[0] not in "#;":
+        elif group.startswith(PREFIX) and "=" in line and line[0] not in "#;":
             name, _, value = line.partition("=")
-            yield Plugin(package, group, name.strip(), value.partition("[")[0].strip())
+            target = value.partition("[")[0].strip()
+            yield Plugin(package, group.removeprefix(PREFIX), name.strip(), target)

@@ -19,7 +19,7 @@ from ..garbage import settle
 from ..imports.folders import real_path, share_folders
 from ..processes import signals
 from ..processes.ending import EXIT_SECONDS, end
-from ..repository.remote import is_remote
+from ..repository.remote import RemoteSource
 from ..repository.target import targeted
 from ..settings import SETTINGS_FILE, Settings
 from ..settings.environment import variable
@@ -62,7 +62,7 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
     configure_logging(debug=bool(flags.settings.get("debug")), structured=structured, custom=None)
     configure_console(structured, None)
     try:
-        elsewhere = is_remote(str(target))
+        elsewhere = RemoteSource.is_remote(str(target))
         if elsewhere and watch:
             raise InvalidSettings(
                 "--reload is for folders; `repository_poll` looks for new versions elsewhere"
@@ -95,7 +95,7 @@ def _is_structured(flags: Flags, target: str) -> bool:
     path = Path(target)
     with suppress(InferstreamError):
         file = (path if path.is_dir() else path.parent if path.is_file() else Path()) / SETTINGS_FILE
-        if wanted is None and file.is_file() and not is_remote(target):
+        if wanted is None and file.is_file() and not RemoteSource.is_remote(target):
             wanted = read_json(file).get(STRUCTURED)
     return str(variable(STRUCTURED) if wanted is None else wanted).lower() in TRUE
 

@@ -8,6 +8,7 @@ from ..keys.principal import KeyUse
 from ..signature import Signature
 from ..types import InferenceRequest, Parameters
 from .call import Call, Operation, apply_parameters, identify
+from .call_group import CallGroup
 from .caller import Caller
 from .metering import Metering, metered
 from .reply import Reply
@@ -93,6 +94,11 @@ class Admission:
         if self._served.withdrawn:
             self._served = self._registry.serving(self.model, self.version, self.caller)
             self.pipeline = self._served.pipeline
+
+    def group(self) -> CallGroup:
+        """Several calls, not open yet, whose responses are one reply."""
+        self.caller.task = None  # each call has a task of its own
+        return CallGroup(self.open)
 
     def open(
         self,

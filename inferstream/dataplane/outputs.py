@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 
 from ..errors import InvalidOutput, InvalidRequest
-from ..text.output import TextOutput
+from ..tokens import TokenWriter
 from ..types import (
     InferenceRequest,
     InferenceResponse,
@@ -66,7 +66,7 @@ class Finish:
         self._model = model
         self._version = version
         self._selected = selected
-        self._writer = writer or TextOutput(model, version, declared)
+        self._writer = writer or TokenWriter(model, version, declared)
         self._form = self._writer.form
         self.place = ""
         """Where the code is that makes the responses, for the log."""

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ..dataplane.json_limits import json_limits as json_limits
     from ..protos.json_arrays import parse as parse_json
     from ..protos.json_checks import JsonLimits as JsonLimits
+    from ..protos.json_checks import has_keys as has_keys
     from ..protos.json_checks import keys_of as keys_in
     from ..protos.json_checks import refuse_duplicate_keys as refuse_duplicate_keys
     from ..protos.json_requests import read_request as read_request
@@ -81,6 +82,7 @@ __all__ = [
     "describe_post",
     "dump_json",
     "error_headers",
+    "has_keys",
     "json_answer",
     "json_limits",
     "keys_in",
@@ -95,14 +97,15 @@ _NAMES = {
     "dataplane.gathering": "GatherLimit",
     "dataplane.json_limits": "json_limits",
     "protos.json_arrays": "parse=parse_json",
-    "protos.json_checks": "JsonLimits keys_of=keys_in refuse_duplicate_keys",
+    "protos.json_checks": "JsonLimits has_keys keys_of=keys_in refuse_duplicate_keys",
     "protos.json_requests": "read_request",
     "protos.json_responses": "IN_JSON=JSON_WRITER dump=dump_json",
     "protos.multipart": "parts_of=read_parts",
     "server.edge": "Edge Listener Serve ServeBytes",
-    "server.rest.dialects.base": "Answer Gathering GatheringRequest HttpDialect InferenceDialect "
-    "ParsedRequest ReadClaim ReadRoute Route in_json=json_answer",
-    "server.rest.dialects.operations": "EVENTS=EVENT_STREAM OBJECT OBJECTS getting=describe_get posting=describe_post",
+    "server.rest.dialects.base": "Answer Gathering GatheringRequest HttpDialect InferenceDialect ParsedRequest "
+    "ReadClaim ReadRoute Route in_json=json_answer",
+    "server.rest.dialects.operations": "EVENTS=EVENT_STREAM OBJECT OBJECTS "
+    "getting=describe_get posting=describe_post",
     "server.rest.dialects.whole": "WholeRequest=UnaryRequest",
     "server.rest.exchange": "Exchange",
     "server.rest.messages": "JSON=JSON_HEADER RawHeaders Receive Scope=AsgiScope Send",

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from ..dataplane.facets import TextFacts as TextFacts
     from ..handlers import get_custom_handlers as get_custom_handlers
     from ..imports.folders import import_from as import_from
-    from ..imports.untrusted import untrusted as untrusted_origin
     from ..repository import FolderRepository as FolderRepository
     from ..repository import ModelRepository as ModelRepository
     from ..repository.archives import Unpacker as Unpacker
     from ..repository.archives import UnsafeArchive as UnsafeArchive
     from ..repository.trust import PermittedCall as PermittedCall
+    from ..repository.trust import UntrustedOrigin as UntrustedOrigin
     from ..repository.uri import get_model_uri as get_model_uri
     from ..repository.uri import to_absolute_path as to_absolute_path
     from ..runtimes.artefact import ArtefactModel as ArtefactModel
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..runtimes.columns import Columns as Columns
     from ..runtimes.columns import described as described_tensor
     from ..runtimes.framework import TORCH_LOADING as TORCH_LOADING
-    from ..runtimes.refusals import refusing as blaming_the_client
+    from ..runtimes.framework import FrameworkModel as FrameworkModel
     from ..signature import Signature as Signature
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Columns",
     "Faceted",
     "FolderRepository",
+    "FrameworkModel",
     "ModelRepository",
     "PermittedCall",
     "Runtime",
@@ -40,29 +41,26 @@ __all__ = [
     "TextFacts",
     "Unpacker",
     "UnsafeArchive",
-    "blaming_the_client",
+    "UntrustedOrigin",
     "described_tensor",
     "get_custom_handlers",
     "get_model_uri",
     "import_from",
     "to_absolute_path",
-    "untrusted_origin",
 ]
 
 _NAMES = {
     "dataplane.facets": "Faceted TextFacts",
     "handlers": "get_custom_handlers",
     "imports.folders": "import_from",
-    "imports.untrusted": "untrusted=untrusted_origin",
     "repository": "FolderRepository ModelRepository",
     "repository.archives": "Unpacker UnsafeArchive",
-    "repository.trust": "PermittedCall",
+    "repository.trust": "PermittedCall UntrustedOrigin",
     "repository.uri": "get_model_uri to_absolute_path",
     "runtimes.artefact": "ArtefactModel",
     "runtimes.base": "Runtime",
     "runtimes.columns": "Column Columns described=described_tensor",
-    "runtimes.framework": "TORCH_LOADING",
-    "runtimes.refusals": "refusing=blaming_the_client",
+    "runtimes.framework": "FrameworkModel TORCH_LOADING",
     "signature": "Signature",
 }
 

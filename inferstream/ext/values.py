@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..codecs.values.base import SCHEMA as SCHEMA
     from ..codecs.values.base import STREAM as STREAM
     from ..codecs.values.base import fact as parameter_of
+    from ..codecs.values.images import open_image as open_image
     from ..codecs.values.tensor_objects import object_of as array_as_object
     from ..dataplane.checks import check_input as check_input
     from ..functions.function import Function as DescribedFunction
@@ -40,6 +41,7 @@ __all__ = [
     "encode_array",
     "encode_json",
     "object_array",
+    "open_image",
     "parameter_of",
     "pascal_case",
     "to_bytes",
@@ -52,6 +54,7 @@ _NAMES = {
     "octets=to_bytes to_datatype to_dtype",
     "codecs.values.arrays": "TensorHint",
     "codecs.values.base": "OPTIONAL SCHEMA STREAM fact=parameter_of",
+    "codecs.values.images": "open_image",
     "codecs.values.tensor_objects": "object_of=array_as_object",
     "dataplane.checks": "check_input",
     "functions.function": "Function=DescribedFunction pascal=pascal_case",

@@ -9,8 +9,7 @@ from ..codecs.values.hints import shown, value_of, without_none
 from ..codecs.values.scalars import Binary, Boolean, Number, Text
 from ..errors import CodecError, InvalidOutput
 from ..signature import Tensors
-from ..text.output import TextOutput
-from ..tokens import Token
+from ..tokens import Token, TokenWriter
 from ..types import InferenceResponse, Parameters, ResponseOutput
 from ..types.forms import KINDS, OutputForm
 from .event import Event, without_event
@@ -79,7 +78,7 @@ class ResultWriter:
         if only is not None and type(only) in PLAIN and only.datatype in KINDS:
             self.form = OutputForm(model, version, OUTPUT, only.datatype, (1,), isinstance(only, Binary))
         declared = results.tensors() or ()
-        self._texts = TextOutput(model, version, declared) if isinstance(only, Text) else None
+        self._texts = TokenWriter(model, version, declared) if isinstance(only, Text) else None
 
     def write(self, value: Any) -> InferenceResponse | None:
         """The response of a value. Raises InvalidOutput for a value of another type."""

@@ -10,22 +10,19 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
+from urllib.parse import urlsplit
 
 from inferstream import Settings
-from inferstream.ext.runtimes import Unpacker, UnsafeArchive
+from inferstream.errors import InferstreamError, InvalidSettings
+from inferstream.ext.runtimes import Unpacker, UnsafeArchive, UntrustedOrigin
 from inferstream.ext.sources import FetchFailed, RemoteFile, RemoteSource, hide_credentials
 from inferstream.ext.telemetry import get_logger
 from inferstream.plugins.sources.transfer import FetchEnded, Transfer, fault_of, size, transfer_file
 
-from ..errors import InferstreamError, InvalidSettings
-from ..imports.untrusted import UNTRUSTED
 from ..settings.fetching import FetchSettings
-from .archives import MAX_DEPTH, MAX_PATH
-from .remote import name_of, source_of
-from .trust import is_allowed
 
 logger = get_logger("repository")
 
@@ -82,7 +79,7 @@ class BlobCache:
                 raise FetchFailed(f"{hide_credentials(uri)} is not in the cache, and the server is offline")
             return folder
         try:
-            with source_of(uri) as source, _removed_if_refused(transfer):
+            with RemoteSource.of(uri) as source, _removed_if_refused(transfer):
                 folder = self._version(source, trusted, transfer)
         except Exception as error:  # of a library, whose classes only it knows
             failure = _failure(uri, error)
@@ -113,7 +110,7 @@ class BlobCache:
         left_out = (
             set()
             if trusted
-            else {each for each in files if not (each.unpack or is_allowed("file", each.path))}
+            else {each for each in files if not (each.unpack or UntrustedOrigin.is_data(each.path))}
         )
         files = [each for each in files if each not in left_out]
         transfer.total = sum(file.size or 0 for file in files)
@@ -152,7 +149,7 @@ class BlobCache:
         """The content of a file in the cache. A transfer that was cut off goes on where it ended."""
         same = file.digest or (source.uri, file.path, file.identity)
         folder = _made(self._folder / "blobs")
-        (folder / UNTRUSTED).write_text("the cache")  # no path of settings may load a blob past its version
+        UntrustedOrigin("the cache").mark(folder)  # no path of settings may load a blob past its version
         blob = folder / _hash(same, file.size)
         if blob.exists():
             transfer.add(blob.stat().st_size)
@@ -196,15 +193,12 @@ def _check(files: Sequence[RemoteFile], uri: str) -> None:
     """Raise FetchFailed for files that cannot be in one folder, before they are fetched."""
     if len(files) > MOST_FILES:
         raise FetchFailed(f"{uri} has more than {MOST_FILES:,} files")
-    names = [file.path for file in files if not file.unpack]
-    if len({*names}) < len(names):
+    plain = [file for file in files if not file.unpack]
+    if len({file.path for file in plain}) < len(plain):
         raise FetchFailed(f"{uri} has two files of one path")
-    for name in names:
-        path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or not path.parts or len(name) > MAX_PATH or "\0" in name:
-            raise FetchFailed(f"{uri}: a path of a file leads outside of its folder")
-        if len(path.parts) > MAX_DEPTH or path.name == UNTRUSTED:
-            raise FetchFailed(f"{uri}: a path of a file is too deep, or is {UNTRUSTED}")
+    for file in plain:
+        if (fault := file.path_fault) is not None:
+            raise FetchFailed(f"{uri}: a path of a file {fault}")
 
 
 def _assemble(
@@ -225,19 +219,19 @@ def _assemble(
             os.link(blob, target)
         except OSError:  # a file system without links
             shutil.copyfile(blob, target)
-    if any(folder.rglob(UNTRUSTED)):
-        raise FetchFailed(f"a member of an archive is called {UNTRUSTED}")
+    if any(folder.rglob(UntrustedOrigin.MARK)):
+        raise FetchFailed(f"a member of an archive is called {UntrustedOrigin.MARK}")
 
 
 def _leave_code_out(staging: Path, name: str, uri: str, skipped: Sequence[str]) -> None:
-    code = [path for path in sorted((staging / name).rglob("*")) if not is_allowed("file", path.name)]
+    code = [path for path in sorted((staging / name).rglob("*")) if not UntrustedOrigin.is_data(path.name)]
     removed = [
         str(path.relative_to(staging / name)) for path in code if not path.is_dir() or path.is_symlink()
     ]
     for each in removed:
         (staging / name / each).unlink()
     removed = sorted([*removed, *skipped])
-    (staging / UNTRUSTED).write_text("\n".join([uri, *removed]))
+    UntrustedOrigin(uri, removed).mark(staging)
     if removed:
         logger.warning("left out of %s, because no code from there is trusted: %s", uri, ", ".join(removed))
 
@@ -267,6 +261,15 @@ def _lock(file: BinaryIO, transfer: Transfer) -> None:
         except BlockingIOError:
             transfer.ended.wait(LOOK)
     file.seek(0, os.SEEK_END)
+
+
+def name_of(uri: str) -> str:
+    """The name of what a URI names: its last segment, without suffixes of archives, revision and tag."""
+    last = urlsplit(hide_credentials(uri)).path.rstrip("/").rpartition("/")[2]
+    name = last or urlsplit(uri).netloc.rpartition("@")[2]
+    for suffix in (".gz", ".tgz", ".xz", ".bz2", ".tar"):
+        name = name.removesuffix(suffix)
+    return name.partition("@")[0].partition(":")[0] or "model"
 
 
 def _hash(*parts: object) -> str:

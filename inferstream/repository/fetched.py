@@ -1,28 +1,31 @@
 """Models from elsewhere: the repository of a remote URI, and the artefacts of single models."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlparse
 
 from inferstream import ModelSettings, Settings
-from inferstream.ext.runtimes import FolderRepository, to_absolute_path
-from inferstream.ext.sources import hide_credentials
+from inferstream.errors import InferstreamError, InvalidSettings
+from inferstream.ext.runtimes import FolderRepository, UntrustedOrigin, to_absolute_path
+from inferstream.ext.sources import RemoteSource, hide_credentials
 from inferstream.ext.telemetry import get_logger
 from inferstream.plugins.sources.untrusted_settings import bound
 
-from .. import processors
-from ..errors import InferstreamError, InvalidSettings
 from ..settings.fetching import FetchSettings
-from .base import BrokenModel, BrokenModels, Versions
 from .blobs import BlobCache
-from .remote import ALLOW, is_remote, left_out
-from .trust import is_allowed, refusal
+
+ALLOW = "trust_remote_code allows it"
+
+MOST_SHOWN = 12
+"""Files that were left out and that a reason names."""
 
 PRETRAINED = frozenset(["pretrained_model", "pretrained_tokenizer"])
 """Keys of `parameters.extra` that name folders anywhere, and models at the hub."""
 
 logger = get_logger("repository")
+
+Versions = list[ModelSettings]  # named here because a method called `list` hides the type inside the class
 
 
 class FetchedRepository(FolderRepository):
@@ -57,31 +60,26 @@ class FetchedRepository(FolderRepository):
         changed = [path for path in {*before, *after} if before.get(path) != after.get(path)]
         return [root / path for path in changed for root in (old, self._root)]
 
-    async def broken(self) -> BrokenModels:
-        return [
-            model._replace(reason=f"{model.reason}{left_out(Path(model.source or self._root))}")
-            for model in await super().broken()
-        ]
+    def explain(self, reason: str, path: Path) -> str:
+        return f"{reason}{left_out(path)}"
 
     async def _fetch(self, stale: bool) -> None:
         self._root = self._artefact = (await self._blobs.fetch(self._uri, self._trusted, stale)).resolve()
         if not self._fetched:
             self._fetched, self._compared = True, self._root
 
-    def _scan(self) -> tuple[Versions, BrokenModels]:
-        usable, broken = super()._scan()
+    def refused(self, models: Sequence[ModelSettings]) -> Iterator[tuple[ModelSettings, str]]:
+        """Whoever wrote the files wrote these settings too."""
         if self._trusted:
-            return usable, broken
+            return
+        origin = UntrustedOrigin(hide_credentials(self._uri))
         by_operator = ModelSettings.from_environment()
-        workers = max(processors.available(), self._server.parallel_workers)
-        for settings in [*usable]:
-            # Whoever wrote the files wrote these settings too.
+        workers = self._server.most_workers
+        for settings in models:
             settings.trust_remote_code = False
             path = settings.implementation_
-            if path != by_operator.get("implementation") and not is_allowed("implementation", path):
-                usable.remove(settings)
-                reason = refusal(f'implementation "{path}"', hide_credentials(self._uri)).message
-                broken.append(BrokenModel(settings.name, reason, settings.version, settings.source or ""))
+            if path != by_operator.get("implementation") and not origin.may_name(path):
+                yield settings, origin.refusal(f'implementation "{path}"').message
                 continue
             workers -= bound(settings, self._server, workers, by_operator)
             parameters = settings.parameters
@@ -89,10 +87,10 @@ class FetchedRepository(FolderRepository):
             environment = parameters and (parameters.environment_path or parameters.environment_tarball)
             outside = self._leaves(settings) or bool(extra.keys() & PRETRAINED)
             if environment or extra.get("trust_remote_code") or outside:
-                usable.remove(settings)
-                reason = f"its settings would run code from {'elsewhere' if outside else 'there'}; {ALLOW}"
-                broken.append(BrokenModel(settings.name, reason, settings.version, settings.source or ""))
-        return usable, broken
+                yield (
+                    settings,
+                    f"its settings would run code from {'elsewhere' if outside else 'there'}; {ALLOW}",
+                )
 
     def _leaves(self, settings: ModelSettings) -> bool:
         """Whether the URI in fetched settings names anything but a file or folder of the repository.
@@ -126,7 +124,7 @@ class Artefacts:
     async def local(self, settings: ModelSettings, stale: bool) -> ModelSettings:
         """The settings with the path of the present version, where the URI is remote; else the same."""
         uri = settings.parameters.uri if settings.parameters is not None else None
-        if uri is None or not is_remote(uri):
+        if uri is None or not RemoteSource.is_remote(uri):
             return settings
         folder = await self._blobs.fetch(uri, settings.trust_remote_code, stale)
         settings = settings.model_copy(deep=True)
@@ -157,3 +155,14 @@ def _named(uri: str, folder: Path) -> Path:
     alone = content[0] if len(content) == 1 and content[0].is_file() else None
     last = uri.partition("#")[0].partition("?")[0].rpartition("/")[2]
     return alone if alone is not None and alone.name == last else folder
+
+
+def left_out(path: Path) -> str:
+    """The end of an error: which files were left out beside this path, and how they come in; empty for none."""
+    origin = UntrustedOrigin.of(path)
+    if origin is None or not origin.left_out:
+        return ""
+    # Those of the model come first.
+    names = sorted(origin.left_out, key=lambda name: f"/{name.partition('/')[0]}/" not in f"{path}/")
+    listed = ", ".join(names[:MOST_SHOWN]) + (" and others" if len(names) > MOST_SHOWN else "")
+    return f"; left out of {origin.uri}, because it would run code: {listed} ({ALLOW})"

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -67,10 +67,31 @@ class FolderRepository(ModelRepository):
         return usable
 
     async def broken(self) -> BrokenModels:
-        return self._broken
+        return [
+            model._replace(reason=self.explain(model.reason, Path(model.source or self._root)))
+            for model in self._broken
+        ]
+
+    def refused(self, models: Sequence[ModelSettings]) -> Iterable[tuple[ModelSettings, str]]:
+        """Those of the usable `models` that must not serve, each with a reason that clients may read.
+
+        A subclass may change the settings of the others. The default refuses none. It runs in a thread.
+        """
+        return ()
+
+    def explain(self, reason: str, path: Path) -> str:
+        """The reason why the model at `path` is broken, for clients. A subclass may add to it."""
+        return reason
 
     def _scan(self) -> tuple[Versions, BrokenModels]:
         """Usable models and broken models, in the order of their paths."""
+        usable, broken = self._search()
+        for settings, reason in [*self.refused(usable)]:
+            usable.remove(settings)
+            broken.append(BrokenModel(settings.name, reason, settings.version, settings.source or ""))
+        return usable, broken
+
+    def _search(self) -> tuple[Versions, BrokenModels]:
         usable: dict[FolderKey, ModelSettings] = {}
         broken: BrokenModels = []
         twice: set[FolderKey] = set()

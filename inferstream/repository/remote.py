@@ -1,20 +1,18 @@
-"""Files that are elsewhere: the contract of their sources, which join by scheme, and what may be trusted."""
+"""Files that are elsewhere: the contract of their sources, which join by scheme."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
-from urllib.parse import urlsplit
 
 from ..errors import InferstreamError, InvalidSettings
 from ..extensions import FETCHERS, SOURCES, plugins
-from ..imports.untrusted import marked, untrusted
+from ..imports.untrusted import UNTRUSTED
+from .archives import MAX_DEPTH, MAX_PATH
 
 if TYPE_CHECKING:
     from ..settings import ModelSettings, Settings
     from .base import ModelRepository
-
-ALLOW = "trust_remote_code allows it"
 
 
 class FetchFailed(InferstreamError):
@@ -35,12 +33,43 @@ class RemoteFile(NamedTuple):
     resumes: bool = True
     """Whether a read from an offset has the content that an earlier one had. Else each transfer starts at 0."""
 
+    @property
+    def path_fault(self) -> str | None:
+        """Why a folder must not hold a file of this path; None if it may."""
+        path = PurePosixPath(self.path)
+        outside = path.is_absolute() or ".." in path.parts or not path.parts
+        if outside or len(self.path) > MAX_PATH or "\0" in self.path:
+            return "leads outside of its folder"
+        if len(path.parts) > MAX_DEPTH or path.name == UNTRUSTED:
+            return f"is too deep, or is {UNTRUSTED}"
+        return None
+
 
 class RemoteSource(ABC):
     """The files that one URI names. Made for each fetch, closed after it, and called in threads."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
+
+    @staticmethod
+    def is_remote(uri: str) -> bool:
+        """Whether a source that is installed has the scheme of this URI."""
+        scheme, separator, _ = uri.partition("://")
+        return bool(separator) and scheme in plugins(SOURCES)
+
+    @staticmethod
+    def of(uri: str) -> "RemoteSource":
+        """The source of a remote URI. Raises InvalidSettings, for a missing package with the line that installs it."""
+        plugin = plugins(SOURCES)[uri.partition("://")[0]]
+        try:
+            made = plugin.load()(uri)
+        except InferstreamError:
+            raise
+        except Exception as error:  # of a package that others have written
+            raise plugin.refusal(type(error).__name__) from None
+        if not isinstance(made, RemoteSource):
+            raise plugin.refusal("it is not a RemoteSource")
+        return made
 
     @abstractmethod
     def files(self) -> Sequence[RemoteFile]:
@@ -58,26 +87,6 @@ class RemoteSource(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def is_remote(uri: str) -> bool:
-    """Whether a source that is installed has the scheme of this URI."""
-    scheme, separator, _ = uri.partition("://")
-    return bool(separator) and scheme in plugins(SOURCES)
-
-
-def source_of(uri: str) -> RemoteSource:
-    """The source of a remote URI. Raises InvalidSettings, for a missing package with the line that installs it."""
-    plugin = plugins(SOURCES)[uri.partition("://")[0]]
-    try:
-        made = plugin.load()(uri)
-    except InferstreamError:
-        raise
-    except Exception as error:  # of a package that others have written
-        raise plugin.refusal(type(error).__name__) from None
-    if not isinstance(made, RemoteSource):
-        raise plugin.refusal("it is not a RemoteSource")
-    return made
 
 
 class RemoteArtefacts(Protocol):
@@ -114,7 +123,7 @@ def artefacts_of(settings: "Settings") -> RemoteArtefacts:
 
 
 def remote_repository(settings: "Settings", name: str | None) -> "ModelRepository":
-    """The repository at the URI that the settings name, which `is_remote`. Raises InvalidSettings."""
+    """The repository at the URI that the settings name, which is remote. Raises InvalidSettings."""
     plugin = plugins(FETCHERS).get("repository")
     if plugin is None:
         raise InvalidSettings(
@@ -130,25 +139,3 @@ def shown(uri: str) -> str:
     place = rest.partition("?")[0].partition("#")[0]
     authority, slash, path = place.partition("/")
     return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
-
-
-def name_of(uri: str) -> str:
-    """The name of what a URI names: its last segment, without suffixes of archives, revision and tag."""
-    name = urlsplit(shown(uri)).path.rstrip("/").rpartition("/")[2] or urlsplit(uri).netloc.rpartition("@")[2]
-    for suffix in (".gz", ".tgz", ".xz", ".bz2", ".tar"):
-        name = name.removesuffix(suffix)
-    return name.partition("@")[0].partition(":")[0] or "model"
-
-
-def left_out(path: Path) -> str:
-    """The end of an error: which files were left out beside this path, and how they come in; empty for none."""
-    uri, *names = marked((path, *path.parents)) or [""]
-    names.sort(key=lambda name: f"/{name.partition('/')[0]}/" not in f"{path}/")  # those of the model first
-    listed = ", ".join(names[:12]) + (" and others" if len(names) > 12 else "")
-    return f"; left out of {uri}, because it would run code: {listed} ({ALLOW})" if names else ""
-
-
-def refuse_code(path: Path, what: str) -> None:
-    """Raise InvalidSettings where `what` of a fetched model would run code that is not trusted."""
-    if (uri := untrusted(path)) is not None:
-        raise InvalidSettings(f"{what} of {uri} would run code from there; {ALLOW}")

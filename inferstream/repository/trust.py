@@ -1,25 +1,25 @@
-"""The list of implementations, files and arguments that a model without trust may bring.
+"""Rules of trust: the implementations, files and arguments that files without trust may bring.
 
 Each runtime has a `PermittedCall`: the function of its library that reads such files, and its arguments.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..errors import InvalidSettings
 from ..extensions import RUNTIMES, extensions, plugins
-from ..imports.untrusted import untrusted
+from ..imports.untrusted import UNTRUSTED, marked
 from ..settings import ModelParameters, ModelSettings
-from .remote import ALLOW
 
 if TYPE_CHECKING:
     from ..ext import Artefact
 
-Kind = Literal["implementation", "file", "argument"]
+ALLOW = "trust_remote_code allows it"
 
 DATA = frozenset(
     [
@@ -51,8 +51,41 @@ class PermittedCall(NamedTuple):
     """Patterns of harmless values, and of names in objects, for keys in JSON files that can choose code."""
 
 
-FETCH = PermittedCall("fetch")
-"""The fetch of a repository, which may bring data."""
+@dataclass(frozen=True)
+class UntrustedOrigin:
+    """Where files come from in which no code may run, and what they may be."""
+
+    uri: str
+    left_out: Sequence[str] = ()
+    """Paths of the files that were not kept, because they would run code."""
+
+    MARK: ClassVar[str] = UNTRUSTED
+    """Name of the file that `mark` writes. No fetched file may have it."""
+
+    @classmethod
+    def of(cls, path: Path) -> "UntrustedOrigin | None":
+        """The origin of a fetched file or folder; None if code may run in it."""
+        lines = marked(path.parents)
+        return cls(lines[0], lines[1:]) if lines else None
+
+    def mark(self, folder: Path) -> None:
+        """Let no code run in what is in this folder."""
+        (folder / UNTRUSTED).write_text("\n".join([self.uri, *self.left_out]))
+
+    @staticmethod
+    def is_data(path: str) -> bool:
+        """Whether such a file is data, which no runtime runs or unpickles."""
+        name = PurePosixPath(path)
+        return name.suffix.lower() in _data() if name.suffix else name.name.lower() in DATA_NAMES
+
+    @staticmethod
+    def may_name(implementation: str) -> bool:
+        """Whether settings from there may name this implementation."""
+        return implementation in shipped()
+
+    def refusal(self, what: str) -> InvalidSettings:
+        """The error for `what` of a model from there."""
+        return InvalidSettings(f"{what} of {self.uri} would run code from there; {ALLOW}")
 
 
 @cache
@@ -74,21 +107,10 @@ def _artefacts() -> "Iterator[Artefact]":
     return (kind for extension in extensions(ours=True).values() for kind in extension.artefacts)
 
 
-def is_allowed(kind: Kind, name: str, call: PermittedCall = FETCH) -> bool:
-    """Return whether a model without trust may have this implementation, file or argument."""
-    if kind == "implementation":
-        return name in shipped()
-    if kind == "argument":
-        return name in call.settings
-    path = PurePosixPath(name)
-    if path.suffix:
-        return path.suffix.lower() in (_data() if call is FETCH else call.files)
-    return call is FETCH and path.name.lower() in DATA_NAMES
-
-
-def refusal(what: str, uri: str) -> InvalidSettings:
-    """The error for `what` of a model from `uri`."""
-    return InvalidSettings(f"{what} of {uri} would run code from there; {ALLOW}")
+def refuse_code(path: Path, what: str) -> None:
+    """Raise InvalidSettings where `what` of a fetched model would run code that is not trusted."""
+    if (origin := UntrustedOrigin.of(path)) is not None:
+        raise origin.refusal(what)
 
 
 def permit(call: PermittedCall, source: Path | str, settings: ModelSettings) -> dict[str, Any]:
@@ -96,20 +118,20 @@ def permit(call: PermittedCall, source: Path | str, settings: ModelSettings) -> 
 
     Raises InvalidSettings for a file, and for an argument in settings or files of the model, that is not on the list.
     """
-    written = untrusted(Path(settings.source)) if settings.source is not None else None
+    written = UntrustedOrigin.of(Path(settings.source)) if settings.source is not None else None
     if written is not None:
         by_operator = ModelParameters.from_environment().get("extra") or {}
         for name, value in ((settings.parameters and settings.parameters.extra) or {}).items():
-            if not is_allowed("argument", name, call) and by_operator.get(name, ...) != value:
-                raise refusal(f'"{name}" in parameters.extra', written)
+            if name not in call.settings and by_operator.get(name, ...) != value:
+                raise written.refusal(f'"{name}" in parameters.extra')
     if isinstance(source, str):
         return {} if settings.trust_remote_code else {**call.arguments}
-    uri = untrusted(source)
-    if uri is None:
+    origin = UntrustedOrigin.of(source)
+    if origin is None:
         return {}
-    if source.is_file() and not is_allowed("file", source.name, call):
-        raise refusal(source.name, uri)
-    check_values(call, source if source.is_dir() else source.parent, uri)
+    if source.is_file() and source.suffix.lower() not in call.files:
+        raise origin.refusal(source.name)
+    check_values(call, source if source.is_dir() else source.parent, origin.uri)
     return {**call.arguments}
 
 
@@ -120,9 +142,9 @@ def check_values(call: PermittedCall, folder: Path, uri: str) -> None:
     """
     for path in sorted(folder.rglob("*")) if call.values else ():
         if path.is_symlink() and path.is_dir():
-            raise refusal(f"the link {path.relative_to(folder)}", uri)
+            raise UntrustedOrigin(uri).refusal(f"the link {path.relative_to(folder)}")
         for name in _chosen(path, call.values) if path.suffix == ".json" else ():
-            raise refusal(f"{name} in {path.relative_to(folder)}", uri)
+            raise UntrustedOrigin(uri).refusal(f"{name} in {path.relative_to(folder)}")
 
 
 def _chosen(path: Path, patterns: Mapping[str, str]) -> Iterator[str]:

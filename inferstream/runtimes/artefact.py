@@ -24,9 +24,6 @@ class ArtefactModel(FrameworkModel):
     code_thread: Threads | None = None
     """Runs all code of the model, if several threads may await what it sends."""
 
-    refused: tuple[type[Exception], ...] = (ValueError,)
-    """What the framework raises for values that it does not take. `open` may replace it."""
-
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
         if settings.threads is None:

@@ -15,7 +15,6 @@ from ..signature import Description
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestOutput
 from .artefact import ArtefactModel, listed
 from .columns import Columns
-from .refusals import inputs_of, refusing
 
 logger = logging.getLogger("inferstream.runtimes")
 
@@ -122,7 +121,7 @@ class Runtime(ArtefactModel):
         features = self._table(payload)
         self._check(features, payload)
         try:
-            with refusing(payload, self.refused):
+            with self._blaming_the_client(payload):
                 results = [function(features) for function in functions]
         except InvalidRequest:
             if self._columns is not None and _is_frame(features):
@@ -185,7 +184,7 @@ class Runtime(ArtefactModel):
         if len(shape) != 2 or shape[1] != self._features:
             more = "" if self._columns is None else f"; or the columns {self._columns.listed()}"
             raise InvalidRequest(
-                f"{inputs_of(request)}: the model takes shape {[-1, self._features]}, got {list(shape)}{more}"
+                f"{self._inputs_of(request)}: the model takes shape {[-1, self._features]}, got {list(shape)}{more}"
             )
 
     def _response(self, results: Sequence[Any], wanted: Sequence[RequestOutput]) -> InferenceResponse:

@@ -12,6 +12,7 @@ from inferstream.ext.runtimes import (
     Runtime,
     described_tensor,
 )
+from inferstream.plugins.frameworks.libraries import LIBRARIES
 
 from ..types import MetadataTensor
 from .estimators import class_output
@@ -26,6 +27,7 @@ class CatBoostModel(Runtime):
     permitted_call = PermittedCall("CatBoost.load_model", frozenset([".cbm"]), frozenset(["predict_fn"]))
     artefacts = ("model.cbm", "model.bin")
     functions = ("predict", "predict_proba")
+    libraries = LIBRARIES
     by_position = True
 
     def open(self, path: Path) -> Any:

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from inferstream import ModelSettings
-from inferstream.ext.runtimes import TORCH_LOADING
+from inferstream.ext.runtimes import TORCH_LOADING, FrameworkModel
 
 from ..errors import ModelLoadFailed
-from ..repository.trust import check_values
 from .encoders import Encoder, EncoderFiles, EncoderSettings, SentenceEncoder, TransformerEncoder
-from .framework import FrameworkModel
 from .sentences import MODULES, read_sentences
 
 UNREADABLE = (ImportError, KeyError, OSError, RuntimeError, ValueError)
@@ -70,7 +68,7 @@ class EncoderModel(FrameworkModel):
             hub = self._import("huggingface_hub", self.extra)
             folder = Path(hub.snapshot_download(source, allow_patterns=patterns))
             if fixed:
-                check_values(self.permitted_call, folder, source)
+                self._check_values(folder, source)
             return folder
         if not source.is_dir():
             raise self._failed(f"{source.name} is not a folder")

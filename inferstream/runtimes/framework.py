@@ -1,6 +1,8 @@
 """The base of all runtimes: their own settings, the import of a framework, and the reasons of a failed load."""
 
 import logging
+from collections.abc import Set
+from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
@@ -10,23 +12,21 @@ from pydantic import BaseModel, ValidationError
 
 from .. import processors
 from ..errors import ModelLoadFailed
-from ..imports.folders import importing_alone
+from ..imports.folders import importing_alone, loading_for
+from ..imports.implementation import resolve_class
 from ..imports.untrusted import untrusted
 from ..model import MLModel
-from ..repository.remote import refuse_code
-from ..repository.trust import PermittedCall, permit
+from ..repository.trust import PermittedCall, check_values, permit, refuse_code
 from ..repository.uri import get_model_uri, to_absolute_path
 from ..settings import ModelParameters, ModelSettings
-from ..types import MetadataTensor, Parameters
+from ..types import InferenceRequest
+from .refusals import inputs_of, refusal_of, refusing
 
 logger = logging.getLogger("inferstream.runtimes")
 
 TORCH_LOADING = Lock()
 """Held while torch or transformers loads a model. torch.export reads one file at a time. transformers changes torch for
 the whole process, and of two models that load at the same time one gets weights that were never read."""
-
-TEXT = MetadataTensor(name="text", datatype="BYTES", shape=[1])
-"""The output of a language model."""
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
@@ -42,8 +42,35 @@ class FrameworkModel(MLModel):
 
     _refuse_code = staticmethod(refuse_code)
 
+    _inputs_of = staticmethod(inputs_of)
+    """The names of a request's inputs, for error messages."""
+
+    _refusal_of = staticmethod(refusal_of)
+    """The error of a request whose values the framework does not take, with the framework's reason."""
+
+    libraries: ClassVar[Set[str]] = frozenset()
+    """Packages of the framework and of the runtime. An error below them is one of the client, not of the model."""
+
+    refused: tuple[type[Exception], ...] = (ValueError,)
+    """What the framework raises for values that it does not take. `open` may replace it."""
+
     permitted_call: ClassVar[PermittedCall] = PermittedCall("")
     """The call that reads files without trust. By default it reads none."""
+
+    def _blaming_the_client(self, request: InferenceRequest) -> AbstractContextManager[None]:
+        """A block that raises what the framework raises for values as an error of the client, InvalidRequest.
+
+        Errors below other code than that of `libraries` are not changed.
+        """
+        return refusing(request, self.refused, self.libraries)
+
+    def _loading(self, artefact: str = "") -> AbstractContextManager[None]:
+        """A block in which imports and names in pickles are those of the model's folder, or of an artefact's."""
+        return loading_for(self.settings.source, artefact)
+
+    def _resolve_class(self, path: str) -> type[Any]:
+        """The class `module.Class`, by preference one beside the settings. Raises InvalidSettings."""
+        return resolve_class(path, self.settings.source)
 
     def _processors(self) -> int:
         """Processors of this process, at least one."""
@@ -89,6 +116,13 @@ class FrameworkModel(MLModel):
         """
         return permit(self.permitted_call, source, self.settings)
 
+    def _check_values(self, folder: Path, source: str) -> None:
+        """Check the JSON files in a folder of the model `source` at the hub, if it is without trust.
+
+        Raises InvalidSettings for one that chooses code.
+        """
+        check_values(self.permitted_call, folder, source)
+
     def _failed(self, reason: str) -> ModelLoadFailed:
         return ModelLoadFailed(f"Model {self.name} did not load: {reason}.")
 
@@ -106,11 +140,3 @@ class FrameworkModel(MLModel):
             if error.name != package:
                 raise
             raise self._failed(f'it needs {package}: pip install "inferstream[{extra}]"') from error
-
-
-def text_inputs(*names: str) -> list[MetadataTensor]:
-    """The inputs of a language model, all of them optional, because one is enough."""
-    return [
-        MetadataTensor(name=name, datatype="BYTES", shape=[1], parameters=Parameters(optional=True))
-        for name in names
-    ]

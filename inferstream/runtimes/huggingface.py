@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from inferstream import ModelSettings
-from inferstream.ext.runtimes import TORCH_LOADING, blaming_the_client
+from inferstream.ext.runtimes import TORCH_LOADING
 from inferstream.ext.telemetry import get_logger
+from inferstream.plugins.llm.libraries import LIBRARIES
 
 from ..errors import InvalidRequest
 from ..types import InferenceRequest, InferenceResponse
@@ -28,13 +29,14 @@ class HuggingFaceRuntime(EncoderModel):
     """One pipeline. The inputs of a request are its arguments by name; `args` and `array_inputs` go first."""
 
     extra = "huggingface"
+    libraries = LIBRARIES
     permitted_call = pretrained("transformers.pipeline", "batch_size", "device", "task", "task_suffix")
     selects_outputs = None
     for_mlserver = True
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
-        self._refused: tuple[type[Exception], ...] = (KeyError, TypeError, ValueError)
+        self.refused = (KeyError, TypeError, ValueError)
         self._model: Any = None
 
     async def load(self) -> bool:
@@ -105,7 +107,7 @@ class HuggingFaceRuntime(EncoderModel):
         return tensor.name, [value.decode() if isinstance(value, bytes) else value for value in each]
 
     def _ask(self, arguments: Sequence[Any], options: dict[str, Any], request: InferenceRequest) -> list[Any]:
-        with blaming_the_client(request, self._refused):
+        with self._blaming_the_client(request):
             results = self._model(*arguments, **options)
         return results if isinstance(results, list) else [results]
 
@@ -125,7 +127,7 @@ class HuggingFaceRuntime(EncoderModel):
             if settings.framework != "tf":
                 self._set_threads(self._import("torch", self.extra), settings)
             transformers = self._transformers()
-            self._refused = (*self._refused, transformers.pipelines.PipelineException)
+            self.refused = (*self.refused, transformers.pipelines.PipelineException)
             self._check_task(settings, transformers)
             size = settings.batch_size or self.settings.max_batch_size or 1
             options = self._pipeline_options(settings, transformers, size)

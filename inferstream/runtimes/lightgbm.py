@@ -13,6 +13,7 @@ from inferstream.ext.runtimes import (
     Runtime,
     described_tensor,
 )
+from inferstream.plugins.frameworks.libraries import LIBRARIES
 
 from ..types import MetadataTensor, RequestOutput
 from .estimators import category_datatype, spelled_by_lightgbm
@@ -26,6 +27,7 @@ class LightGBMModel(Runtime):
 
     permitted_call = PermittedCall("lightgbm.Booster", frozenset([".bst", ".txt"]), frozenset(["predict_fn"]))
     artefacts = ("model.bst",)
+    libraries = LIBRARIES
     by_position = True
 
     def open(self, path: Path) -> Any:

@@ -11,9 +11,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from inferstream import ModelSettings, Token, Usage, request_context
-from inferstream.ext.runtimes import PermittedCall, get_model_uri
+from inferstream.ext.runtimes import FrameworkModel, PermittedCall, get_model_uri
 from inferstream.ext.telemetry import get_logger
 from inferstream.ext.values import Description
+from inferstream.plugins.llm.text_tensors import TEXT, text_inputs
 
 from ..errors import Cancelled
 from ..text.calls.formats import PARSERS, has_special_tokens
@@ -27,7 +28,6 @@ from ..text.prompt_inputs import take_options, texts_of, write_prompt
 from ..text.spelling import spell
 from ..text.template import Template, text_formats
 from ..types import InferenceRequest
-from .framework import TEXT, FrameworkModel, text_inputs
 from .grammars.beginnings import Beginnings
 from .grammars.matching import FormedText, Grammars
 from .sampling import Restrictions, Sampling, read_sampling, read_tokens

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from inferstream import ModelSettings
-from inferstream.ext.runtimes import ArtefactModel, blaming_the_client, described_tensor
+from inferstream.ext.runtimes import ArtefactModel, described_tensor
 from inferstream.ext.values import Description, to_datatype, to_dtype
+from inferstream.plugins.frameworks.libraries import LIBRARIES
 
 from ..codecs import NumpyCodec, NumpyRequestCodec
 from ..errors import InvalidRequest
-from ..imports.folders import loading_for
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestOutput
-from .refusals import refusal_of
 from .tables import DATATYPES, SignatureTable
 from .tensors import TensorSpec, arrays_of
 
@@ -50,6 +49,7 @@ class MLflowModel(ArtefactModel):
     """
 
     artefacts = ("MLmodel",)
+    libraries = LIBRARIES
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
@@ -67,7 +67,7 @@ class MLflowModel(ArtefactModel):
         pyfunc = self._import("mlflow.pyfunc", "mlflow")
         self._error = self._import("mlflow.exceptions", "mlflow").MlflowException
         try:
-            with loading_for(self.settings.source, str(path.parent)):
+            with self._loading(str(path.parent)):
                 return pyfunc.load_model(str(path.parent))
         except ModuleNotFoundError as error:
             raise self._failed(
@@ -127,12 +127,12 @@ class MLflowModel(ArtefactModel):
     def _refusing(self, payload: InferenceRequest) -> Iterator[None]:
         """Raise what MLflow calls an error of the client as one, with its reason."""
         try:
-            with loading_for(self.settings.source), blaming_the_client(payload, self.refused):
+            with self._loading(), self._blaming_the_client(payload):
                 yield
         except self._error as error:
             if error.get_http_status_code() >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
-            raise refusal_of(payload, error) from error
+            raise self._refusal_of(payload, error) from error
 
     def predict_stream(self, payloads: Iterator[InferenceRequest]) -> Iterator[InferenceResponse]:
         """The chunks of a model whose flavor streams, else one response."""
@@ -159,7 +159,9 @@ class MLflowModel(ArtefactModel):
             return {tensor.name: self.decode(tensor, default_codec=NumpyCodec) for tensor in request.inputs}
         if self._table.columns.takes(request):
             return self._table.of_columns(request)
-        return self._table.of(self.decode_request(request, default_codec=NumpyRequestCodec), request)
+        return self._table.of(
+            self.decode_request(request, default_codec=NumpyRequestCodec), self._inputs_of(request)
+        )
 
     def _array_of(self, frame: Any) -> Any:
         """A data frame as the only tensor. Raises InvalidRequest."""

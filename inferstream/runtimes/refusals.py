@@ -1,38 +1,33 @@
 """Errors of frameworks that are errors of the client."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from types import TracebackType
 
 from ..errors import InvalidRequest
 from ..types import InferenceRequest
 
-LIBRARIES = frozenset(
-    (
-        *("_catboost", "catboost", "huggingface_hub", "joblib", "lightgbm", "mlflow", "numpy", "onnxruntime"),
-        *("optimum", "pandas", "scipy", "sklearn", "tokenizers", "torch", "transformers", "xgboost"),
-    )
-)
-"""Libraries that raise ValueError for wrong input."""
-
-RUNTIMES = __name__.removesuffix("refusals")
+PACKAGES = frozenset((__name__.rpartition(".")[0], "joblib", "numpy", "pandas", "scipy"))
+"""Packages whose code any runtime may run."""
 
 LONGEST = 300
 """Characters of a library's message that a client gets. Some messages quote the whole input."""
 
 
 @contextmanager
-def refusing(request: InferenceRequest, kinds: tuple[type[Exception], ...]) -> Iterator[None]:
+def refusing(
+    request: InferenceRequest, kinds: tuple[type[Exception], ...], libraries: Set[str]
+) -> Iterator[None]:
     """Raise the framework's error as one of the client, unless the model may have caused it.
 
-    It is an error of the client if only libraries' code ran below the runtime: clients must not read errors of a
+    It is an error of the client if only code of `libraries` ran below the runtime: clients must not read errors of a
     custom transformer in a pipeline. Subclasses of `kinds` have other causes, such as a model without training.
     """
     try:
         yield
     except kinds as error:
-        if type(error) not in kinds or not LIBRARIES.issuperset(_packages(error.__traceback__)):
+        if type(error) not in kinds or not _ran_only(PACKAGES | libraries, error.__traceback__):
             raise
         raise refusal_of(request, error) from error
 
@@ -53,11 +48,12 @@ def inputs_of(request: InferenceRequest) -> str:
     return f"{'input' if len(request.inputs) == 1 else 'inputs'} {names}"
 
 
-def _packages(traceback: TracebackType | None) -> Iterator[str]:
-    """Packages of the code that ran, without the standard library and the runtimes."""
+def _ran_only(packages: Set[str], traceback: TracebackType | None) -> bool:
+    """Whether all code that ran is in these packages, or in the standard library."""
     while traceback is not None:
-        module = str(traceback.tb_frame.f_globals.get("__name__"))
-        package = module.partition(".")[0]
-        if package not in sys.stdlib_module_names and not module.startswith(RUNTIMES):
-            yield package
+        parts = str(traceback.tb_frame.f_globals.get("__name__")).split(".")
+        names = {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
+        if parts[0] not in sys.stdlib_module_names and packages.isdisjoint(names):
+            return False
         traceback = traceback.tb_next
+    return True

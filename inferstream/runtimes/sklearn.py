@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from inferstream.ext.runtimes import Columns, Runtime
+from inferstream.plugins.frameworks.libraries import LIBRARIES
 
 from ..types import MetadataTensor
 from .estimators import array_of, columns_of, is_of, output_of, spelled_by_lightgbm
@@ -15,6 +16,7 @@ class SKLearnModel(Runtime):
 
     artefacts = ("model.joblib", "model.pickle", "model.pkl")
     functions = ("predict", "predict_proba", "transform")
+    libraries = LIBRARIES
 
     def open(self, path: Path) -> Any:
         self._import("sklearn", "sklearn")

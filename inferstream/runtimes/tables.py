@@ -12,7 +12,6 @@ from inferstream.ext.values import to_datatype
 
 from ..errors import CodecError, InvalidRequest
 from ..types import InferenceRequest
-from .refusals import inputs_of
 
 NUMBERS = {
     "boolean": np.dtype(np.bool_),
@@ -59,8 +58,11 @@ class SignatureTable:
         """The frame of a request whose inputs are columns. Raises InvalidRequest, which names the column."""
         return self._typed(self.columns.table(request))
 
-    def of(self, values: Any, request: InferenceRequest) -> Any:
-        """The frame of a decoded request: of a frame, or of rows of all columns. Raises InvalidRequest."""
+    def of(self, values: Any, names: str) -> Any:
+        """The frame of a decoded request: of a frame, or of rows of all columns.
+
+        Raises InvalidRequest, with the `names` of the request's inputs.
+        """
         import pandas as pd  # late: pandas is an extra
 
         if isinstance(values, pd.DataFrame):
@@ -73,7 +75,7 @@ class SignatureTable:
         rows = array.reshape(-1, 1) if array.ndim == 1 and width == 1 else array
         if rows.ndim != 2 or rows.shape[1] != width:
             raise InvalidRequest(
-                f"{inputs_of(request)}: the model takes shape {[-1, width]}, got {list(array.shape)}; "
+                f"{names}: the model takes shape {[-1, width]}, got {list(array.shape)}; "
                 f"or the columns {self.columns.listed()}"
             )
         return self._typed(pd.DataFrame(rows, columns=[*self._types]))

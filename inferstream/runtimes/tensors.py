@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from inferstream import ModelSettings, StringCodec
-from inferstream.ext.runtimes import ArtefactModel, blaming_the_client
+from inferstream.ext.runtimes import ArtefactModel
 from inferstream.ext.values import Array, decode_array, encode_array, object_array
+from inferstream.plugins.frameworks.libraries import LIBRARIES
 
 from ..errors import InvalidRequest
 from ..types import (
@@ -65,6 +66,7 @@ class TensorSpec(NamedTuple):
 class TensorModel(ArtefactModel):
     """Runs an artefact on the inputs of a request by name, and returns the outputs that the request names, else all."""
 
+    libraries = LIBRARIES
     selects_outputs: ClassVar[bool | None] = True
 
     def __init__(self, settings: ModelSettings) -> None:
@@ -117,7 +119,7 @@ class TensorModel(ArtefactModel):
         if self._returns:
             _check_names("output", names, self._returns)
         arrays = arrays_of(self._takes, payload)
-        with blaming_the_client(payload, self.refused):
+        with self._blaming_the_client(payload):
             results = self.run(arrays, names)
         _check_names("output", names, results)
         outputs = [_output(name, results[name]) for name in names or results]

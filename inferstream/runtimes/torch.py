@@ -13,7 +13,6 @@ from inferstream import ModelSettings
 from inferstream.ext.runtimes import TORCH_LOADING, PermittedCall
 from inferstream.ext.values import DTYPES, Array
 
-from ..imports.implementation import resolve_class
 from ..types import MetadataTensor
 from .tensors import TensorModel, TensorSpec
 
@@ -145,7 +144,7 @@ class TorchModel(TensorModel):
         if settings.class_ is None:
             raise self._failed('weights in safetensors need the "class" of their module in parameters.extra')
         weights = self._import("safetensors.torch", "torch").load_file(path)
-        module = resolve_class(settings.class_, self.settings.source)(**settings.arguments)
+        module = self._resolve_class(settings.class_)(**settings.arguments)
         module.load_state_dict(weights)
         module = module.to(self._device, self._dtype).eval()
         if settings.quantize is not None:

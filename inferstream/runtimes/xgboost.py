@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from inferstream.ext.runtimes import Column, Columns, PermittedCall, Runtime, described_tensor
+from inferstream.plugins.frameworks.libraries import LIBRARIES
 
 from ..errors import InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor
@@ -34,6 +35,7 @@ class XGBoostModel(Runtime):
     )
     artefacts = ("model.bst", "model.json", "model.ubj")
     functions = ("predict", "predict_proba")
+    libraries = LIBRARIES
 
     _lock: AbstractContextManager[Any] = nullcontext()
 

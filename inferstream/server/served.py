@@ -17,7 +17,7 @@ from ..repository import FolderRepository, InMemoryRepository, ModelRepository
 from ..repository.apps import served_by
 from ..repository.files import repository_of_file
 from ..repository.folder import check_name
-from ..repository.remote import is_remote, remote_repository
+from ..repository.remote import RemoteSource, remote_repository
 from ..repository.target import targeted
 from ..settings import ModelSettings, Settings, load_settings
 from ..settings.sources import SETTINGS_FILE, unknown_fields, validated
@@ -46,7 +46,7 @@ def resolve(
         return served, _shared(served, repository)
     if faults := unknown_fields(Settings, provided):
         raise InvalidSettings("; ".join(faults).replace(" and ignored", ""))
-    if isinstance(served, str) and is_remote(served):
+    if isinstance(served, str) and RemoteSource.is_remote(served):
         settings = load_settings(served, provided)
         return settings, _shared(settings, repository)
     if isinstance(served, str | Path):
@@ -110,7 +110,7 @@ def share_code(settings: Settings) -> None:
 
     A working folder in which every user may create files, such as `/tmp`, is excluded.
     """
-    if not is_remote(settings.model_repository_root):
+    if not RemoteSource.is_remote(settings.model_repository_root):
         share_folders([settings.model_repository_root])
     with suppress(OSError):  # it may have been deleted
         working = Path.cwd()
@@ -125,7 +125,11 @@ def repository_of(settings: Settings) -> ModelRepository:
     implementation, root = settings.model_repository_implementation, settings.model_repository_root
     if implementation is None:
         name = settings.model_repository_implementation_args.get("name")
-        return remote_repository(settings, name) if is_remote(root) else FolderRepository(root, name)
+        return (
+            remote_repository(settings, name)
+            if RemoteSource.is_remote(root)
+            else FolderRepository(root, name)
+        )
     try:
         install()
         cls: Any = resolve_class(implementation, str(Path(root, SETTINGS_FILE)))

@@ -6,8 +6,6 @@ from pydantic import Field, field_validator
 
 from inferstream.ext.settings import Section, expand_path
 
-from .sizes import size_of
-
 
 def _default_folder() -> str:
     """The folder in the home of the user; empty for a user without one, as in some containers."""
@@ -32,5 +30,5 @@ class FetchSettings(Section):
     trust_remote_code: bool = False
     """Run code and unpickle files of a repository with a remote URI. Without it they are left out."""
 
-    _most = field_validator("max_fetch_bytes", mode="before")(size_of)
+    _most = field_validator("max_fetch_bytes", mode="before")(Section.parse_size)
     _sources = field_validator("sources_dir")(expand_path)

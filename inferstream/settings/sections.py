@@ -10,6 +10,7 @@ from pydantic import ConfigDict, create_model
 from ..errors import InvalidSettings
 from ..extensions import extensions, plugins, set_aside
 from .environment import EnvironmentModel
+from .sizes import size_of
 
 RESERVED = "reserved.txt"
 """The file with the names that plug-ins of this distribution declare, one in each line after its group.
@@ -27,6 +28,11 @@ class Section(EnvironmentModel):
 
     # Only the class of all settings is built.
     model_config = ConfigDict(defer_build=True, protected_namespaces=())
+
+    @staticmethod
+    def parse_size(value: object) -> object:
+        """Bytes of a size such as `1.5GiB`, for a validator `before`; other values as they are. Raises ValueError."""
+        return size_of(value)
 
     def named_versions(self) -> Iterable[tuple[str, str]]:
         """Other versions of the model that the section names, each after its setting; they must be there."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
+from .. import processors
 from ..extensions import SETTINGS
 from .dialects import INSTALLED_DIALECT
 from .environment import MLSERVER_PREFIX, PREFIX, expanded
@@ -227,6 +228,11 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     def is_local(self) -> bool:
         """Whether only this machine can reach the server."""
         return is_loopback(self.host)
+
+    @property
+    def most_workers(self) -> int:
+        """Worker processes that models without trust may start: one for each processor, or `parallel_workers`."""
+        return max(processors.available(), self.parallel_workers)
 
     @property
     def shows_errors(self) -> bool:

@@ -6,11 +6,8 @@ from typing import Any, Self
 
 import orjson
 
-from inferstream.ext.http import JsonLimits, parse_json, refuse_duplicate_keys
-
-from ..errors import InvalidRequest
-from ..protos.json_checks import has_keys
-from ..protos.json_pieces import loads
+from inferstream.errors import InvalidRequest
+from inferstream.ext.http import JsonLimits, has_keys, parse_json, refuse_duplicate_keys
 
 DEEPEST = 100
 """Levels of lists and objects in a body at most. All that is made of it can be written as JSON then."""
@@ -83,7 +80,7 @@ class Fields:
             try:
                 if limits is not None:
                     limits.check_text(value, self.path(name))
-                return loads(value.encode())
+                return parse_json(value.encode())[0]
             except (orjson.JSONDecodeError, UnicodeEncodeError):
                 raise self.wrong(name, "is not valid JSON") from None
         return value

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import Any
 
 import orjson
 
 from inferstream import ModelSettings
 from inferstream.ext.http import JsonLimits
-from inferstream.ext.runtimes import Signature, TextFacts, untrusted_origin
+from inferstream.ext.runtimes import Signature, TextFacts, UntrustedOrigin
 from inferstream.ext.values import OPTIONAL, SCHEMA, parameter_of
 from inferstream.plugins.text.settings import TextSettings
 
@@ -133,8 +134,14 @@ class TextInterface(TextFacts):
         return InferenceRequest.of(inputs, None, Parameters.of({**parameters}) if parameters else None)
 
 
+def _author(path: Path) -> str | None:
+    """Where a file was fetched from, if its author is not trusted; else None."""
+    origin = UntrustedOrigin.of(path)
+    return None if origin is None else origin.uri
+
+
 def text_interface(
-    signature: Signature, settings: ModelSettings, origin: Origin = untrusted_origin
+    signature: Signature, settings: ModelSettings, origin: Origin = _author
 ) -> TextInterface | None:
     """How a model takes text; None for a model that does not, or that `openai: false` hides.
 

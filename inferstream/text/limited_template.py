@@ -8,7 +8,6 @@ import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +49,9 @@ class LimitedTemplate(ChatPrompts):
         fallback: Callable[[Sequence[dict[str, Any]]], str] | None = None,
     ) -> None:
         super().__init__(source)
-        installed = find_spec("jinja2")
-        if installed is None:
-            raise ImportError("No module named 'jinja2'")
-        self._command = [sys.executable, "-I", jinja.__file__, str(Path(str(installed.origin)).parents[1])]
+        import jinja2  # late: few models have a template of an author who is not trusted
+
+        self._command = [sys.executable, "-I", jinja.__file__, str(Path(jinja2.__file__).parents[1])]
         "".join([source, *special.values()]).encode()  # raises ValueError for what no line of JSON can hold
         self._model, self._source, self._special, self._fallback = model, source, special, fallback
         self._running: list[tuple[subprocess.Popen[bytes], socket.socket]] = []

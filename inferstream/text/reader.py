@@ -2,13 +2,12 @@
 
 import codecs
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, Parameters
-from ..types.forms import OutputForm
 from .calls.deltas import CallDeltas
 from .spelling import spell
 
@@ -17,6 +16,13 @@ LENGTH = "length"
 
 LEAST_LOGPROB = -9999.0
 """The log probability of what cannot come, as OpenAI writes it: JSON has no infinity."""
+
+
+class SingleValueForm(Protocol):
+    """What all responses of a model have in common that hold one value."""
+
+    @property
+    def datatype(self) -> str: ...
 
 
 class TokenLogprob(NamedTuple):
@@ -101,7 +107,7 @@ class TextReader:
         """Tokens of the text: the model's count, else one for each response with a text."""
         return self.tokens if self.completion_tokens is None else self.completion_tokens
 
-    def value(self, form: OutputForm, response: InferenceResponse) -> str:
+    def value(self, form: SingleValueForm, response: InferenceResponse) -> str:
         if form.datatype != "BYTES":
             return self.tensors(response)
         self.token_id = None

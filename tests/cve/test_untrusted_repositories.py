@@ -135,7 +135,7 @@ def fetched(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
     def made(files: dict[str, bytes], **settings: object) -> FetchedRepository:
         source = type("Source", (Memory,), {"content": files})
-        monkeypatch.setattr(blobs, "source_of", source)
+        monkeypatch.setattr(blobs.RemoteSource, "of", source)
         uri = f"{request.param}://host/models"
         return FetchedRepository(
             Settings(model_repository_root=uri, sources_dir=str(tmp_path / "cache"), **settings)

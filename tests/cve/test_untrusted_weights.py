@@ -87,7 +87,7 @@ def load(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
     async def loaded(folder: Path, implementation: str | None, **extra: Any) -> str:
         """Why the model has not loaded; empty if it has."""
-        monkeypatch.setattr(blobs, "source_of", type("Source", (Folder,), {"folder": folder}))
+        monkeypatch.setattr(blobs.RemoteSource, "of", type("Source", (Folder,), {"folder": folder}))
         server = Settings(model_repository_root="hf://org/model", sources_dir=str(tmp_path / "cache"))
         artefacts = Artefacts(server)
         if request.param == "repository":

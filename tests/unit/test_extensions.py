@@ -9,7 +9,7 @@ import pytest
 
 from inferstream import extensions
 from inferstream.errors import InvalidSettings
-from inferstream.extensions import COMMANDS, DIALECTS, EXTENSIONS, STAGES, Plugin
+from inferstream.extensions import COMMANDS, DIALECTS, EXTENSIONS, PREFIX, STAGES, Plugin
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,7 +19,9 @@ def test_each_of_ours_is_there() -> None:
     folders = {
         folder.name for folder in (ROOT / "inferstream" / "plugins").iterdir() if folder.name[0] != "_"
     }
-    assert declared == {EXTENSIONS: {name: f"inferstream.plugins.{name}:extension" for name in folders}}
+    assert declared == {
+        f"{PREFIX}{EXTENSIONS}": {name: f"inferstream.plugins.{name}:extension" for name in folders}
+    }
     missing = folders - extensions.extensions().keys()
     assert not missing, "install the package again: `make .venv/.installed`"
     for group in extensions.FIELDS:

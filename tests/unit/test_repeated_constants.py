@@ -15,6 +15,7 @@ from inferstream.keys import secret
 from inferstream.plugins.triton import extension, parameters
 from inferstream.protos import dialects, ids, pool, regions
 from inferstream.record import redaction
+from inferstream.repository import fetched, trust
 from inferstream.server.grpc.statuses import grpc_status
 from inferstream.server.rest.dialects import metadata
 from inferstream.server.rest.dialects.documentation import dialect, flat_schema
@@ -42,6 +43,10 @@ def test_the_page_reads_the_parameters_that_inputs_have() -> None:
     for name in ("CHOICES", "DEFAULT", "DESCRIPTION", "FORMAT", "NULLABLE"):
         assert getattr(flat_schema, name) == getattr(base, name)
     assert {dialect.ROOT: dialect.ALIVE}.items() <= metadata.ALIVE.items()
+
+
+def test_one_setting_lets_code_run_wherever_files_come_from() -> None:
+    assert fetched.ALLOW == trust.ALLOW
 
 
 def test_ids_and_arrays_have_the_form_of_the_protocol() -> None:

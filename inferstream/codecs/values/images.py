@@ -26,7 +26,7 @@ class Image(SingleValue):
     reads_apart = True
 
     def from_element(self, element: Any) -> "PillowImage":
-        return opened(bytes_of(element))
+        return open_image(bytes_of(element))
 
     def element(self, value: Any) -> bytes:
         if isinstance(value, bytes | bytearray | memoryview):
@@ -38,7 +38,7 @@ class Image(SingleValue):
         return file.getvalue()
 
     def from_json(self, value: Any) -> "PillowImage":
-        return opened(bytes_of(value))
+        return open_image(bytes_of(value))
 
     def from_flat(self, value: Any) -> tuple[list[int], Any]:
         return [1], [bytes_of(value)]  # only the model's own process opens it
@@ -47,7 +47,7 @@ class Image(SingleValue):
         return base64.b64encode(self.element(value)).decode()
 
 
-def opened(file: bytes) -> "PillowImage":
+def open_image(file: bytes) -> "PillowImage":
     """The decoded image of a file. Raises ValueError without the decoder's own words, which may hold addresses."""
     pillow: Any = import_module("PIL.Image")  # late: Pillow is an extra
     try:

@@ -23,6 +23,9 @@ CLOSE_LIMIT = 5.0
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "failed to allocate memory")
 """Words of CUDA, of PyTorch's allocator on a processor, and of ONNX Runtime; their errors have no class in common."""
 
+RUNTIME_ERRORS = ("EPFail", "Fail", "RuntimeException")
+"""Names of classes for such errors in libraries where these are no RuntimeErrors, such as ONNX Runtime."""
+
 StartStream = Callable[[Payloads], Awaitable[AsyncIterator[InferenceResponse]]]
 
 
@@ -160,7 +163,7 @@ def is_closing(error: BaseException) -> bool:
 
 def _tells_of_memory(error: BaseException) -> bool:
     """Whether memory ran out: Python and NumPy raise MemoryError, the libraries of models say it in the text."""
-    if isinstance(error, RuntimeError) or type(error).__module__.startswith("onnxruntime."):
+    if isinstance(error, RuntimeError) or type(error).__name__ in RUNTIME_ERRORS:
         said = str(error).lower()
         return any(words in said for words in OUT_OF_MEMORY)
     return isinstance(error, MemoryError)

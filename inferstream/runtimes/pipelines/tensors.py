@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from inferstream import NumpyCodec, StringCodec
-from inferstream.codecs import get_decoded, has_decoded
+from inferstream.codecs import InputCodec, get_decoded, has_decoded
+from inferstream.ext.values import encode_json, open_image
 
-from ...codecs.json import JSONEncoderWithArray
-from ...codecs.registry import find_input_codec
-from ...codecs.values.images import opened
 from ...errors import CodecError
 from ...types import InferenceRequest, Parameters, RequestInput, ResponseOutput, TensorData
 
@@ -40,7 +38,7 @@ def _decoded(tensor: RequestInput, general: str | None) -> Any:
                 return DECODERS[name](tensor)
             except (OSError, TypeError, ValueError, IndexError, RecursionError) as error:
                 raise CodecError(f'input "{tensor.name}": not "{name}": {error}') from error
-        if (codec := find_input_codec(content_type=name)) is not None:
+        if (codec := InputCodec.find(content_type=name)) is not None:
             return codec.decode_input(tensor)
     return StringCodec.decode_input(tensor)
 
@@ -76,7 +74,7 @@ def _with_images(value: Any) -> Any:
 
 def _image(encoded: str | bytes) -> Any:
     try:
-        return opened(base64.b64decode(encoded))
+        return open_image(base64.b64decode(encoded))
     except ModuleNotFoundError as error:
         raise ValueError("images need pillow: pip install pillow") from error
 
@@ -91,8 +89,8 @@ def output_of(results: list[Any]) -> ResponseOutput:
     return ResponseOutput.of("output", shape, "BYTES", TensorData(elements), Parameters.of(None, LISTS))
 
 
-class _Encoder(JSONEncoderWithArray):
-    """Writes images as data URLs, arrays and tensors as lists."""
+class _Encoder(json.JSONEncoder):
+    """Writes images as data URLs, arrays and tensors as lists, bytes as UTF-8 text."""
 
     def default(self, obj: Any) -> Any:
         if hasattr(obj, "save") and hasattr(obj, "getbbox"):
@@ -102,4 +100,6 @@ class _Encoder(JSONEncoderWithArray):
             return f"{IMAGE}{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
         if hasattr(obj, "numpy"):
             return np.asarray(obj.numpy()).tolist()
-        return super().default(obj)
+        if isinstance(obj, np.ndarray | np.generic) and obj.dtype.kind in "biuf":
+            return obj.tolist()
+        return json.loads(encode_json(obj, text_bytes=True))

@@ -8,12 +8,12 @@ from typing import Any
 from uuid import uuid4
 
 from inferstream import Finished, ModelSettings, StepModel, Token, Usage, request_context
-from inferstream.ext.runtimes import TORCH_LOADING
+from inferstream.ext.runtimes import TORCH_LOADING, FrameworkModel
 from inferstream.ext.telemetry import get_logger
 from inferstream.ext.values import Description
+from inferstream.plugins.llm.text_tensors import TEXT
 
 from ...errors import InvalidRequest
-from ...model import Emission
 from ...text.calls.formats import PARSERS, has_special_tokens
 from ...text.context_length import ARCHITECTURE, CONTEXT_LENGTH, report_overflow
 from ...text.detokenizer import REPLACEMENT, Detokenizer
@@ -23,7 +23,6 @@ from ...text.prompt_inputs import take_options, texts_of
 from ...text.spelling import is_part, spell
 from ...text.template import text_formats
 from ...types import InferenceRequest
-from ..framework import TEXT, FrameworkModel
 from ..grammars.beginnings import Beginnings
 from ..huggingface_trust import pretrained
 from ..sampling import Restrictions, Sampling, read_sampling
@@ -35,6 +34,9 @@ from .stream import TokenStream
 logger = get_logger("runtimes")
 
 EXTRA = "transformers"
+
+TokenResult = Token | Finished | Exception | None
+"""Result of a step for one stream: a token, none yet (None), the end, or the error that ends it."""
 
 CONTEXT = 5
 """Last tokens of the prompt with which the first token of a text is decoded."""
@@ -143,7 +145,7 @@ class CausalLM(FrameworkModel, StepModel):
         self._engine.add(stream)
         return stream
 
-    def step(self, states: Sequence[TokenStream]) -> Sequence[Emission]:
+    def step(self, states: Sequence[TokenStream]) -> Sequence[TokenResult]:
         # Without the streams that have no grammar yet, or a wrong form.
         waiting = self._forms.waiting
         failed = self._forms.settle(states) if waiting else {}
@@ -164,7 +166,7 @@ class CausalLM(FrameworkModel, StepModel):
             self._forms.close()
         return True
 
-    def _emission(self, state: TokenStream, choice: Any) -> Emission:
+    def _emission(self, state: TokenStream, choice: Any) -> TokenResult:
         sampling = state.sampling
         ended = choice.token in self._ends and not sampling.ignore_eos
         complete = ended = ended or choice.token in sampling.stop_token_ids

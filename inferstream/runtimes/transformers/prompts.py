@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from inferstream.plugins.llm.text_tensors import text_inputs
+
 from ...text.calls.thinking import begin_answer
 from ...text.chat_prompts import ChatPrompts
 from ...text.fields import refused
@@ -10,7 +12,6 @@ from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TEMPLATE_OPTIONS, TOOLS
 from ...text.limited_template import LimitedTemplate
 from ...text.prompt_inputs import write_prompt
 from ...types import MetadataTensor
-from ..framework import text_inputs
 from ..sampling import read_tokens
 
 PROMPT = "prompt"

@@ -209,4 +209,4 @@ def test_what_a_kind_of_another_package_names_is_not_trusted(
     monkeypatch.setattr(extension_module, "_checked", lambda: checked)
     assert [*extension_module.extensions()] == ["joined"]
     assert [*trust._artefacts()] == []
-    assert not trust.is_allowed("implementation", "joined.Model")
+    assert not trust.UntrustedOrigin.may_name("joined.Model")

@@ -13,13 +13,12 @@ import pytest
 from inferstream.errors import InvalidSettings
 from inferstream.imports.untrusted import untrusted
 from inferstream.repository import blobs
-from inferstream.repository.blobs import BlobCache, Transfer
+from inferstream.repository.blobs import BlobCache, Transfer, name_of
+from inferstream.repository.fetched import left_out
 from inferstream.repository.remote import (
     FetchFailed,
     RemoteFile,
     RemoteSource,
-    left_out,
-    name_of,
     shown,
 )
 from inferstream.settings import Settings
@@ -55,7 +54,7 @@ def source(monkeypatch: pytest.MonkeyPatch) -> type[Memory]:
         content = {"a/model.json": b"0123456789", "model.py": b"code"}
         reads: list[tuple[str, int]] = []
 
-    monkeypatch.setattr(blobs, "source_of", Own)
+    monkeypatch.setattr(RemoteSource, "of", Own)
     return Own
 
 
@@ -230,6 +229,21 @@ async def test_the_last_version_serves_where_the_source_cannot_be_asked(
     assert await cache.fetch("memory://m/tree", trusted=False, stale=True) == folder
     with pytest.raises(FetchFailed):
         await cache.fetch("memory://m/tree", trusted=False)
+
+
+@pytest.mark.parametrize(
+    ("uri", "name"),
+    [
+        ("hf://org/model@main", "model"),
+        ("s3://bucket/folder/model/", "model"),
+        ("s3://bucket", "bucket"),
+        ("https://u:p@host/a/model.tar.gz?token=1", "model"),
+        ("oci://host/a/model:v1", "model"),
+        ("https://host/.tgz", "model"),
+    ],
+)
+def test_the_last_segment_is_the_name(uri: str, name: str) -> None:
+    assert name_of(uri) == name
 
 
 def test_uris_in_messages_and_names() -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from inferstream.repository.fetched import Artefacts, FetchedRepository
+from inferstream.repository.fetched import Artefacts, FetchedRepository, left_out
 from inferstream.repository.remote import FetchFailed
+from inferstream.repository.trust import UntrustedOrigin
 from inferstream.settings import ModelSettings, Settings
 
 
@@ -88,3 +89,13 @@ async def test_a_source_without_an_answer_has_no_new_version(monkeypatch: pytest
         implementation="mlserver_sklearn.SKLearnModel", name="m", parameters={"uri": "s3://bucket/m"}
     )
     assert not await artefacts.renewed(settings, settings)
+
+
+def test_what_was_left_out_is_listed_in_short(tmp_path: Path) -> None:
+    assert left_out(tmp_path / "m") == ""
+    UntrustedOrigin("hf://a/b").mark(tmp_path)
+    assert left_out(tmp_path / "m") == ""
+    UntrustedOrigin("hf://a/b", [f"{number}.py" for number in range(14)]).mark(tmp_path)
+    said = left_out(tmp_path / "m")
+    assert "10.py, 11.py and others (trust_remote_code allows it)" in said
+    assert said.startswith("; left out of hf://a/b")

@@ -1,11 +1,12 @@
-"""What the JSON files of a model without trust may hold."""
+"""What files without trust may be, and what their JSON may hold."""
 
 from pathlib import Path
 
 import pytest
 
 from inferstream.errors import InvalidSettings
-from inferstream.repository.trust import PermittedCall, check_values
+from inferstream.imports.untrusted import UNTRUSTED
+from inferstream.repository.trust import PermittedCall, UntrustedOrigin, check_values, refuse_code
 
 CALL = PermittedCall("read", values={"code": r"\w+"})
 
@@ -23,3 +24,36 @@ def test_nesting_hides_no_value(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(f'{{"x": {"[" * 5000}{"]" * 5000}, "code": "a.b"}}')
     with pytest.raises(InvalidSettings, match=r"deep nesting in config\.json"):
         check_values(CALL, tmp_path, "hf://a/b")
+
+
+def test_code_below_a_fetched_folder_does_not_run(tmp_path: Path) -> None:
+    model = tmp_path / "m" / "model.py"
+    model.parent.mkdir()
+    assert UntrustedOrigin.of(model) is None
+    refuse_code(model, "implementation")
+    origin = UntrustedOrigin("hf://a/b", ["model.py", "x.pkl"])
+    origin.mark(tmp_path)
+    assert UntrustedOrigin.of(model) == origin
+    with pytest.raises(InvalidSettings, match="implementation of hf://a/b would run code from there"):
+        refuse_code(model, "implementation")
+
+
+def test_an_empty_mark_takes_the_trust_too(tmp_path: Path) -> None:
+    (tmp_path / UNTRUSTED).touch()
+    assert UntrustedOrigin.of(tmp_path / "model.py") == UntrustedOrigin("", [])
+
+
+@pytest.mark.parametrize(
+    ("path", "is_data"),
+    [
+        *(("a/model.safetensors", True), ("README", True), ("a/LICENSE", True), ("config.JSON", True)),
+        *(("model.py", False), ("a/weights.pkl", False), ("Makefile", False), ("model", False)),
+    ],
+)
+def test_data_is_known_by_its_name(path: str, is_data: bool) -> None:
+    assert UntrustedOrigin.is_data(path) == is_data
+
+
+def test_settings_may_name_our_runtimes_alone() -> None:
+    assert UntrustedOrigin.may_name("mlserver_sklearn.SKLearnModel")
+    assert not UntrustedOrigin.may_name("model.Model")

@@ -61,22 +61,22 @@ def test_numbers_never_become_narrower(kind: str, datatype: str, takes: str) -> 
 
 def test_rows_have_all_columns_in_order() -> None:
     table = SignatureTable([spec("double", "a"), spec("double", "b")])
-    frame = table.of(np.array([[1, 2], [3, 4]]), request(("rows", "INT64", [0])))
+    frame = table.of(np.array([[1, 2], [3, 4]]), 'input "rows"')
     assert frame.to_dict("list") == {"a": [1.0, 3.0], "b": [2.0, 4.0]}
     with pytest.raises(
         InvalidRequest, match=r'input "rows": the model takes shape \[-1, 2\], got \[1, 3\]; or'
     ):
-        table.of(np.ones((1, 3)), request(("rows", "INT64", [0])))
+        table.of(np.ones((1, 3)), 'input "rows"')
 
 
 def test_columns_of_a_frame_that_the_signature_lacks_are_left_out() -> None:
     table = SignatureTable([spec("double", "a"), spec("string", "b", required=False)])
     given = pd.DataFrame({"c": [0], "a": [1]})
-    frame = table.of(given, request())
+    frame = table.of(given, "")
     assert frame.to_dict("list") == {"a": [1.0]}
     assert given["a"].dtype == np.int64  # as it was
     with pytest.raises(InvalidRequest, match='column "a" is missing; the model has a, b'):
-        table.of(given[["c"]], request())
+        table.of(given[["c"]], "")
 
 
 def test_columns_without_names_have_their_places() -> None:

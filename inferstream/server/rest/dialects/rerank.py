@@ -15,9 +15,9 @@ from inferstream.ext.calls import Admission, Caller, Operation
 from inferstream.ext.http import JSON_HEADER, Exchange, RawHeaders, Route, UnaryRequest, describe_post
 from inferstream.ext.runtimes import Signature
 from inferstream.ext.values import OPTIONAL, parameter_of
+from inferstream.plugins.text.token_counts import tokens_read
 
 from ....errors import InferstreamError, InvalidRequest
-from ....protos.unwritable_outputs import wrong_output
 from ....text.fields import Fields
 from ....text.generation import RESERVED
 from ....text.interface import FLOATS, holds_text
@@ -32,7 +32,6 @@ from ....types import (
 )
 from .text import TextDialect, identified
 from .tgi.errors import TYPES
-from .whole import tokens_read
 
 RERANKS = ("/rerank", "/v1/rerank", "/v2/rerank", "/openai/v1/rerank")
 SCORES = ("/score", "/v1/score")
@@ -123,15 +122,17 @@ def _tensor(declared: MetadataTensor, values: Sequence[str]) -> RequestInput:
     return RequestInput.of(declared.name, shape, "BYTES", TensorData([*values]))
 
 
-def _scores(request: InferenceRequest, response: InferenceResponse) -> list[float]:
+def _scores(of: UnaryRequest, request: InferenceRequest, response: InferenceResponse) -> list[float]:
     """The score of each document. Raises InvalidOutput for another number of them, or one that is not finite."""
     count = len(request.inputs[1].data.flat())
     floats = next((tensor for tensor in response.outputs if tensor.datatype in FLOATS), None)
     scores = [] if floats is None else [float(score) for score in floats.data.flat()]
     if len(scores) != count:
-        raise wrong_output(f"Model {response.model_name} answered {len(scores)} scores for {count} documents")
+        raise of.wrong_output(
+            f"Model {response.model_name} answered {len(scores)} scores for {count} documents"
+        )
     if not all(map(isfinite, scores)):
-        raise wrong_output(f"Model {response.model_name} answered a score that is not finite")
+        raise of.wrong_output(f"Model {response.model_name} answered a score that is not finite")
     return scores
 
 
@@ -179,7 +180,7 @@ class RerankRequest(UnaryRequest):
 
     def _ranked(self, response: InferenceResponse) -> list[tuple[int, float]]:
         """The places of the documents and their scores, the highest first."""
-        scores = [*enumerate(_scores(self.request, response))]
+        scores = [*enumerate(_scores(self, self.request, response))]
         scores.sort(key=lambda each: -each[1])
         return scores[: self._most]
 
@@ -233,7 +234,7 @@ class ScoreRequest(UnaryRequest):
         scores = [
             score
             for request, response in zip(self.requests, responses, strict=True)
-            for score in _scores(request, response)
+            for score in _scores(self, request, response)
         ]
         tokens = tokens_read(responses)
         document = {

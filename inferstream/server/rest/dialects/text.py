@@ -20,7 +20,6 @@ from inferstream.ext.http import (
 )
 from inferstream.ext.runtimes import Signature
 
-from ....dataplane.several import SeveralReplies
 from ....errors import InferstreamError, ModelNotFound, ModelNotReady
 from ....text.fields import Fields, wrong_field
 from ....text.generation import Generation
@@ -185,7 +184,16 @@ class TextFormat(ABC):
 class TextRequest(ParsedRequest):
     """A request for one text or several. Each of `requests` is one text."""
 
-    __slots__ = ("_each", "_format", "_requests", "_several", "_streamed", "generation", "limit", "pending")
+    __slots__ = (
+        "_each",
+        "_format",
+        "_leave_call",
+        "_requests",
+        "_streamed",
+        "generation",
+        "limit",
+        "pending",
+    )
 
     compressible = True
 
@@ -210,7 +218,7 @@ class TextRequest(ParsedRequest):
         self._requests = requests
         self._format = format
         self._streamed = streamed
-        self._several: SeveralReplies | None = None
+        self._leave_call: Callable[[str], None] | None = None
 
     @property
     def media_type(self) -> bytes:
@@ -223,8 +231,9 @@ class TextRequest(ParsedRequest):
     def open(self) -> Awaitable[Reply]:
         if len(self._requests) == 1:
             return self.admission.open(self.operation, self.request)
-        self._several = SeveralReplies(self.admission)
-        return self._several.open(self._each, self._requests)
+        group = self.admission.group()
+        self._leave_call = group.leave_call
+        return group.open(self._each, self._requests)
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         gathered = GatheredTexts(self._format, self._texts())
@@ -246,21 +255,21 @@ class TextRequest(ParsedRequest):
 
     def _texts(self) -> "Texts":
         ids = [str(request.id) for request in self._requests]
-        return Texts(ids, [self.generation.reader() for _ in ids], self._several)
+        return Texts(ids, [self.generation.reader() for _ in ids], self._leave_call)
 
 
 class Texts:
     """The texts of one request, and which of them have ended."""
 
-    __slots__ = ("_indices", "_open", "_several", "readers")
+    __slots__ = ("_indices", "_leave_call", "_open", "readers")
 
     def __init__(
-        self, ids: Sequence[str], readers: Sequence[TextReader], several: SeveralReplies | None
+        self, ids: Sequence[str], readers: Sequence[TextReader], leave_call: Callable[[str], None] | None
     ) -> None:
         self.readers = readers
         self._indices = {id: index for index, id in enumerate(ids)} if len(ids) > 1 else None
         self._open = set(range(len(ids)))
-        self._several = several
+        self._leave_call = leave_call
 
     def index(self, response: InferenceResponse) -> int:
         """The number of the text that a response belongs to; -1 if it belongs to one that has ended."""
@@ -272,8 +281,8 @@ class Texts:
     def end(self, index: int, response: InferenceResponse) -> bool:
         """Count a text as ended. False if it was the last one."""
         self._open.discard(index)
-        if self._several is not None and self._open:
-            self._several.leave_one(str(response.id))
+        if self._leave_call is not None and self._open:
+            self._leave_call(str(response.id))
         return bool(self._open)
 
     def unended(self) -> list[int]:

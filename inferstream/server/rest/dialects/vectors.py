@@ -8,15 +8,13 @@ import orjson
 
 from inferstream.ext.calls import Admission
 from inferstream.ext.http import UnaryRequest
+from inferstream.plugins.text.token_counts import tokens_read
 
-from ....codecs.values.scalars import as_text
-from ....protos.unwritable_outputs import wrong_output
 from ....text.fields import Fields, wrong_field
 from ....text.generation import RESERVED, read_texts
 from ....text.interface import FLOATS, UNDECLARED
 from ....types import InferenceResponse, ResponseOutput
 from .text_models import text_of
-from .whole import tokens_read
 
 MOST_TEXTS = 2048
 
@@ -68,9 +66,9 @@ class VectorsRequest(UnaryRequest):
         """A matrix with one row for each text."""
         array = next((floats for each in response.outputs if (floats := _floats(each)) is not None), None)
         if array is None or len(array) != count or not array.size:
-            raise wrong_output(f"Model {self._name} answered no vector for each of {count} texts")
+            raise self.wrong_output(f"Model {self._name} answered no vector for each of {count} texts")
         if not np.isfinite(array).all():
-            raise wrong_output(f"Model {self._name} answered a vector that is not finite")
+            raise self.wrong_output(f"Model {self._name} answered a vector that is not finite")
         vectors = np.ascontiguousarray(array.reshape(count, -1))
         if not self._dimensions:
             return vectors
@@ -88,7 +86,7 @@ def _floats(tensor: ResponseOutput) -> npt.NDArray[np.float32] | None:
     if tensor.parameters is None or tensor.parameters.content_type != "json":
         return None
     try:
-        vectors = np.array([orjson.loads(as_text(each)) for each in tensor.data.flat()], np.float32)
+        vectors = np.array([orjson.loads(each) for each in tensor.data.flat()], np.float32)
         return vectors[0] if vectors.ndim == 3 and len(vectors) == 1 else vectors
     except (ValueError, TypeError):  # vectors of different lengths too
         return None

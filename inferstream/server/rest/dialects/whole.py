@@ -6,19 +6,11 @@ from collections.abc import Awaitable, Sequence
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.reply import Reply
-from ....dataplane.several import SeveralReplies
+from ....errors import InvalidOutput
+from ....protos.unwritable_outputs import wrong_output
 from ....types import InferenceRequest, InferenceResponse
 from ..messages import RawHeaders
 from .base import GatheringRequest
-
-
-def tokens_read(responses: Sequence[InferenceResponse]) -> int:
-    """Tokens of prompts, where the model says how many."""
-    return sum(
-        int(response.parameters.get("prompt_tokens", 0))
-        for response in responses
-        if response.parameters is not None
-    )
 
 
 class WholeRequest(GatheringRequest):
@@ -39,10 +31,14 @@ class WholeRequest(GatheringRequest):
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
         """The headers and the body of the response, of the model's responses in the order of the requests."""
 
+    def wrong_output(self, sentence: str) -> InvalidOutput:
+        """The error of a response that `written` finds wrong, to raise. Logs it, because the call is over."""
+        return wrong_output(sentence)
+
     def open(self) -> Awaitable[Reply]:
         if len(self.requests) == 1:
             return self.admission.open(self.operation, self.request)
-        return SeveralReplies(self.admission).open(Operation.INFER, self.requests)
+        return self.admission.group().open(Operation.INFER, self.requests)
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         return self.written([response])

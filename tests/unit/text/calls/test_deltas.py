@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from inferstream import Token
 from inferstream.errors import InvalidOutput
-from inferstream.text.output import TextOutput
 from inferstream.text.reader import TextReader
+from inferstream.tokens import TokenWriter
 
 
 class Function(BaseModel):
@@ -77,7 +77,7 @@ ROWS: dict[str, tuple[list[list[Any]], list[Any]]] = {
 
 def deltas(tokens: list[list[Any]], reason: str | None = None) -> list[list[dict[str, Any]]]:
     """The deltas of each response, and of the end."""
-    reader, output = TextReader(), TextOutput("m", None, [])
+    reader, output = TextReader(), TokenWriter("m", None, [])
     taken = []
     for calls in tokens:
         response = output.write(Token(tool_calls=calls, finish_reason=reason))

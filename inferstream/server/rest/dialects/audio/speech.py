@@ -25,6 +25,7 @@ from inferstream.ext.http import (
     describe_post,
 )
 from inferstream.ext.runtimes import Signature
+from inferstream.plugins.text.token_counts import tokens_read
 
 from .....errors import InferstreamError, InvalidOutput
 from .....text.fields import Fields
@@ -35,7 +36,6 @@ from .....types import InferenceResponse, MetadataTensor
 from ..openai.dialect import PREFIXES
 from ..openai.errors import error_object
 from ..text import TextDialect, identified
-from ..whole import tokens_read
 
 SPEECH, IMAGES = "/audio/speech", "/images/generations"
 

@@ -8,7 +8,6 @@ import pytest
 from inferstream.dataplane.admission import Admission
 from inferstream.dataplane.call import Operation
 from inferstream.errors import InferenceFailed
-from inferstream.server.rest.dialects import whole
 from inferstream.server.rest.dialects.whole import WholeRequest
 from inferstream.types import InferenceRequest, InferenceResponse
 
@@ -23,9 +22,11 @@ class Ids(WholeRequest):
 class Opening:
     """An admission, and one to several calls, that keep what they open."""
 
-    def __init__(self, admission: object = None) -> None:
-        self.opened: list[Any] = []
-        self.admission = admission
+    grouped: "Opening"
+
+    def group(self) -> "Opening":
+        self.grouped = Opening()
+        return self.grouped
 
     async def open(self, *asked: Any) -> Any:
         return self, asked
@@ -47,16 +48,13 @@ def test_responses_are_written_in_the_order_of_their_requests() -> None:
     assert asked("a").response(response("a")) == ([], b"a")
 
 
-async def test_one_request_is_one_call_and_several_are_opened_together(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(whole, "SeveralReplies", Opening)
+async def test_one_request_is_one_call_and_several_are_opened_together() -> None:
     admission = Opening()
     single, several = asked("a", admission=admission), asked("a", "b", admission=admission)
     assert (single.operation, several.operation) == (Operation.INFER, Operation.STREAM)
     assert await single.open() == (admission, (Operation.INFER, single.request))
     opener, opened = await several.open()
-    assert opener.admission is admission
+    assert opener is admission.grouped
     assert opened == (Operation.INFER, several.requests)
 
 

@@ -23,11 +23,10 @@ from inferstream.telemetry.metrics import Meters
 from inferstream.text.fields import Fields
 from inferstream.text.generation import Generation
 from inferstream.text.interface import TextInterface, text_interface
-from inferstream.text.output import TextOutput
-from inferstream.tokens import Token, Usage
+from inferstream.tokens import Token, TokenWriter, Usage
 from inferstream.types import InferenceRequest, MetadataTensor
 
-OUTPUT = TextOutput("m", None, [])
+OUTPUT = TokenWriter("m", None, [])
 IMAGE = base64.b64encode(b"png").decode()
 
 

@@ -3,7 +3,7 @@ import pytest
 from inferstream import Finished, MetadataTensor, MLModel, ModelSettings, StepModel, Token, Usage
 from inferstream.errors import InvalidOutput
 from inferstream.testing import run
-from inferstream.text.output import TextOutput
+from inferstream.tokens import TokenWriter
 
 DECLARED = [
     MetadataTensor(name="score", datatype="FP32", shape=[1]),
@@ -12,7 +12,7 @@ DECLARED = [
 
 
 def written(item, declared=()):
-    return TextOutput("m", "1", declared).write(item)
+    return TokenWriter("m", "1", declared).write(item)
 
 
 def test_a_text_is_the_first_declared_output_of_texts_in_its_declared_shape():

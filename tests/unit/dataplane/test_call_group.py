@@ -7,8 +7,8 @@ import pytest
 
 from inferstream import InferenceRequest, MLModel, ModelSettings
 from inferstream.dataplane.call import Operation
+from inferstream.dataplane.call_group import MOST_CALLS
 from inferstream.dataplane.caller import Caller
-from inferstream.dataplane.several import AT_ONCE, SeveralReplies
 from inferstream.errors import InferenceFailed, ModelError
 from inferstream.testing import run
 from inferstream.types import Headers
@@ -43,7 +43,7 @@ def request(id, **parameters):
 
 async def opened(app, *requests):
     admission = app.application.dataplane.admit("Counting", None, Caller(Headers(()), ""))
-    return await SeveralReplies(admission).open(Operation.STREAM, requests)
+    return await admission.group().open(Operation.STREAM, requests)
 
 
 def model(app):
@@ -73,7 +73,7 @@ async def test_one_call_can_be_left_alone():
             async for response in reply:
                 seen.append(response.id)
                 if seen == ["a"] or (response.id == "a" and "left" not in seen):
-                    reply.leave_one("a")
+                    reply.leave_call("a")
                     seen.append("left")
         assert seen.count("b") == 3
         assert sorted(model(app).closed) == ["a", "b"]
@@ -104,7 +104,7 @@ async def test_a_call_that_its_client_has_enough_of_is_a_success():
     async with run(Counting) as app:
         async with await opened(app, request("a", most=10**9), request("b", most=10**9)) as reply:
             await anext(reply)
-            reply.leave_one("a")
+            reply.leave_call("a")
             await reply.aclose(None)
         assert counted(app, "success") == 2
 
@@ -139,9 +139,11 @@ async def test_the_first_response_does_not_wait_for_calls_that_wait_for_others()
 
 
 async def test_more_calls_than_a_queue_takes_begin_one_after_another():
-    settings = ModelSettings(name="Counting", implementation=Counting, max_concurrency=1, max_queue=AT_ONCE)
+    settings = ModelSettings(
+        name="Counting", implementation=Counting, max_concurrency=1, max_queue=MOST_CALLS
+    )
     async with run(Counting(settings)) as app:
-        calls = [request(str(number), most=1) for number in range(3 * AT_ONCE)]
+        calls = [request(str(number), most=1) for number in range(3 * MOST_CALLS)]
         async with asyncio.timeout(20), await opened(app, *calls) as reply:
             assert len({response.id async for response in reply}) == len(calls)
 
@@ -163,7 +165,7 @@ async def test_a_model_that_swallows_the_cancel_does_not_outlive_its_client(monk
 
     async with run(Stubborn) as app:
         admission = app.application.dataplane.admit("Stubborn", None, Caller(Headers(()), ""))
-        both = SeveralReplies(admission).open(Operation.STREAM, [request(id) for id in "ab"])
+        both = admission.group().open(Operation.STREAM, [request(id) for id in "ab"])
         async with asyncio.timeout(20), await both as reply:
             await anext(reply)
             assert await asyncio.to_thread(waiting.wait, 20)
