@@ -12,10 +12,10 @@ from ..errors import InferstreamError, PermissionDenied
 from ..keys.access_control import AccessControl, keys_configured, names_principals
 from ..keys.audit import open_audit_log
 from ..keys.counters import Counters
-from ..keys.credentials import SplitHeaders, split
+from ..keys.credentials import hide_keys, split
 from ..keys.quotas import Quotas
 from ..settings import Settings
-from .caller import Caller
+from .caller import Caller, Name, Shown
 from .metering import Metering
 from .proxies import Proxies
 from .residency import evicts_var
@@ -131,7 +131,7 @@ class Access:
             elif action not in OPEN:
                 shown = caller.shown
                 if shown is None:
-                    shown = caller.hide_keys()
+                    shown = hide_keys(caller)
                 key = keys.known.get(shown)
                 if key is None or (key.expires != inf and key.expires <= time()):
                     caller.principal = caller.key = None
@@ -149,9 +149,9 @@ class Access:
             self.refused(action.name.lower(), caller, model or "", error)
             raise
 
-    def split(self, raw: Iterable[tuple[bytes | str, bytes | str]]) -> SplitHeaders:
+    def split(self, raw: Iterable[tuple[Name, Name]]) -> tuple[Iterable[tuple[Name, Name]], Shown | None]:
         """The headers of a request, for doors that remember heads: `check` does it for each `Caller` without."""
-        return SplitHeaders(raw, None) if self.keys is None else SplitHeaders(*split(raw))
+        return (raw, None) if self.keys is None else split(raw)
 
     def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
         """Tell the audit log, if there is one, of a refusal before there was a call."""

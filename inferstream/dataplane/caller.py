@@ -1,19 +1,30 @@
 """`Caller`: who makes a request, in which dialect, how urgently, and what a gateway says of it."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
-from ..keys.credentials import split
 from ..types import Headers
 
 if TYPE_CHECKING:
     from weakref import ref
 
     from ..errors import InferstreamError
-    from ..keys.credentials import Shown
     from ..keys.principal import Principal
+
+Name = TypeVar("Name", bytes, str, bytes | str)
+"""The type of names and values of headers, as the transport has them."""
+
+Shown = tuple[tuple[bytes | str, bytes | str], ...]
+"""The headers of a request that may hold credentials, as they arrived."""
+
+SplitHeaders = tuple[Iterable[tuple[bytes | str, bytes | str]], Shown | None]
+"""The headers of a request for middleware and models, which may log them or send them elsewhere, and the others.
+
+The second part is None if the server asks for no credentials, and all headers are public.
+"""
 
 
 class Picked(NamedTuple):
@@ -64,8 +75,8 @@ class Caller:
     headers: Headers
     dialect: str
     task: asyncio.Task[object] | None = None
-    shown: "Shown | None" = None
-    """Its headers that may hold a key, which `headers` do not have then. None where they may have them."""
+    shown: Shown | None = None
+    """Its headers that may hold credentials, which `headers` do not have then. None where they may have them."""
     deadline: float | None = None
     priority: int = 0
     pace: float = 0.0
@@ -87,12 +98,6 @@ class Caller:
     def door(self) -> str:
         """The transport: `grpc`, `websocket`, `kafka` or `http`."""
         return self.dialect if self.dialect in ("grpc", "websocket", "kafka") else "http"
-
-    def hide_keys(self) -> "Shown":
-        """Take the headers that may hold a key out of `headers`, which middleware and model get."""
-        public, shown = split(self.headers.raw)
-        self.headers, self.shown = Headers(public, None, self.headers.origin), shown
-        return shown
 
     def sees(self, model: str) -> bool:
         """Whether lists of models name this one to the client."""

@@ -7,7 +7,6 @@ from typing import NamedTuple, TypeVar, cast
 
 from ..errors import DeadlineExceeded, Draining, ModelNotFound, ModelNotReady, Unsupported
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
-from ..keys.credentials import split
 from ..settings import ModelSettings, Settings
 from ..signature import Signature
 from ..telemetry.access import AccessLines, Subscribers
@@ -175,7 +174,7 @@ class DataPlane:
             raise Draining
         served = self._registry.get(name)
         if caller.key is not None:
-            request = request._replace(headers=[*split(request.headers)[0]])
+            request = request._replace(headers=[*self.access.split(request.headers)[0]])
         use = None
         if self.access.keys is not None and caller.key is not None:
             use = caller.key.use or self.access.keys.quotas.use_of(caller.key)

@@ -94,7 +94,7 @@ def test_model_code_gets_no_key(tmp_path: Path) -> None:
     access = Access(keyed(tmp_path, ["infer"], ["*"]))
     raw = [(b"x-a", b"1"), (b"x-api-key", KEY.encode())]
     split = access.split(raw)
-    remembered = Caller(Headers(split.public), "v2", None, split.shown)
+    remembered = Caller(Headers(split[0]), "v2", None, split[1])
     for caller in (Caller(Headers(raw), "v2"), remembered):
         for _ in range(2):  # of a connection, for each of its requests
             access.check(Action.INFER, caller, "m")
