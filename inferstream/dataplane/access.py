@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextvars import ContextVar
 from enum import Enum
 from ipaddress import ip_address
 from math import inf
@@ -9,7 +10,7 @@ from time import time
 from typing import TypeVar
 
 from ..errors import InferstreamError, PermissionDenied
-from ..keys.access_control import AccessControl, keys_configured, names_principals
+from ..keys.access_control import AccessControl, keys_configured, names_principals, shares_responses
 from ..keys.audit import open_audit_log
 from ..keys.counters import Counters
 from ..keys.credentials import hide_keys, split
@@ -18,7 +19,9 @@ from ..settings import Settings
 from .caller import Caller, Name, Shown
 from .metering import Metering
 from .proxies import Proxies
-from .residency import evicts_var
+
+evicts_var = ContextVar("inferstream_evicts", default=True)
+"""Whether a load in this context may make other models leave. Batches and shared calls have the first caller's."""
 
 Result = TypeVar("Result")
 
@@ -103,10 +106,16 @@ class Access:
         self._closed = frozenset() if self.repository_open else frozenset(CLOSED).difference(left)
         self.keys = AccessControl(settings, counters, saves) if keys_configured(settings) else None
         """None where the server asks for no keys."""
-        self._calls_evict = settings.clients_may_evict
-        if self._calls_evict is None:
-            self._calls_evict = self.keys is None
-        self._guards_memory = not self._calls_evict and settings.limits_memory
+        self.requires_credentials = self.keys is not None
+        """Whether clients must prove who they are. They learn of other models only what they may see then."""
+        self.shares_responses = shares_responses(settings)
+        """Whether all clients share cached responses."""
+        self.calls_evict = settings.clients_may_evict is not False or self.keys is not None
+        """Whether calls may make other models leave memory, if `evicts_var` allows it."""
+        self._all_evict = settings.clients_may_evict or (
+            settings.clients_may_evict is None and self.keys is None
+        )
+        self._guards_memory = not self._all_evict and settings.limits_memory
         self._audit = open_audit_log(settings)
         self.metering: Metering | None = None
         """None where the server has neither principals nor an audit log."""
@@ -160,7 +169,7 @@ class Access:
 
     def may_evict(self, caller: Caller) -> bool:
         """Whether loads and `keep_alive` of this caller may decide which models are in memory."""
-        return bool(self._calls_evict) or (caller.key is not None and "repository" in caller.key.scopes)
+        return bool(self._all_evict) or (caller.key is not None and "repository" in caller.key.scopes)
 
     def rate_limits(self, caller: Caller) -> dict[str, str]:
         """The values of `x-ratelimit-*` for a caller; none without limits."""

@@ -11,7 +11,7 @@ from ..settings import ModelSettings, Settings
 from ..signature import Signature
 from ..telemetry.access import AccessLines, Subscribers
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
-from .access import Access, Action
+from .access import Access, Action, evicts_var
 from .admission import Admission
 from .caller import Caller, Picked
 from .cancelling import Cancelling, Credentials
@@ -23,7 +23,7 @@ from .live_settings import LiveSettings
 from .peers import Peers
 from .proxies import Proxies
 from .regions import SYSTEM_SHARED_MEMORY, Regions, shares_memory
-from .residency import Resident, evicts_var
+from .residency import Resident
 from .server_parts import ServerParts
 from .serving import Serving
 from .stages.access_log import refused

@@ -7,7 +7,6 @@ from time import time
 
 from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
-from ..keys.access_control import keys_configured
 from ..repository.apps import app_of
 from ..settings import Settings
 from ..settings.versions import newest
@@ -16,6 +15,7 @@ from ..telemetry.access import AccessLines, Subscribers
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..types import RepositoryIndexResponseItem, State
+from .access import Access
 from .caller import Caller
 from .edges import CallEdges, Callee
 from .elsewhere import Elsewhere
@@ -89,10 +89,13 @@ class ServedModel:
 class Serving(ABC):
     """The models that are loaded, and the states of others. A subclass changes them."""
 
-    def __init__(self, settings: Settings, meters: Meters, peers: Peers | None = None) -> None:
+    def __init__(
+        self, settings: Settings, access: Access, meters: Meters, peers: Peers | None = None
+    ) -> None:
         self._settings = settings
+        self._access = access
         self.edges = CallEdges(self._callee)
-        self._shared = build_shared(settings, meters, self, peers, self.edges)
+        self._shared = build_shared(settings, meters, self, peers, self.edges, access.shares_responses)
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
         self.lines.changed = self._record_calls
@@ -211,11 +214,13 @@ class Serving(ABC):
         return served
 
     def _there_are(self, name: str) -> str:
-        """Which models or versions there are. Without keys names are no secret: metadata and OpenAI's API list them.
+        """Which models or versions there are. They are no secret if the server asks for no credentials.
+
+        Metadata and OpenAI's API list them then.
 
         Clients of MLServer compare the message with its.
         """
-        if self._settings.status_profile == "mlserver" or keys_configured(self._settings):
+        if self._settings.status_profile == "mlserver" or self._access.requires_credentials:
             return ""
         versions = [version for known, version in self._served if known == name and version]
         if versions:

@@ -98,11 +98,14 @@ class Application:
         self.meters.add(ModelMetrics(workers.files))
         self.meters.add(GpuMemory())  # not in further front ends, whose numbers are added to these
         self.front_ends = None if supervise is None else supervise(own, self.meters, workers.files)
-        self.placements = Placements(own, workers, build_route_handler, WORKER, self.front_ends)
+        counters = None if self.front_ends is None else self.front_ends.counters
+        self.access = Access(own, counters, embedded=embedded)
+        self.placements = Placements(own, self.access, workers, build_route_handler, WORKER, self.front_ends)
         peers = Peers() if self.front_ends is None else self.front_ends.peers
         self._polling: asyncio.Task[None] | None = None
         self.registry = Registry(
             own,
+            self.access,
             repository,
             self._load if self.front_ends is None else self.front_ends.sharing(self._load),
             self.meters,
@@ -110,8 +113,6 @@ class Application:
             self.front_ends,
             self.placements.residency.forget,
         )
-        counters = None if self.front_ends is None else self.front_ends.counters
-        self.access = Access(own, counters, embedded=embedded)
         self.dataplane = DataPlane(own, self.registry, self.access, peers)
         self.edges = build_edges(self.registry.parts)
         self.killed = False

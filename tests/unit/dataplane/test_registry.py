@@ -50,7 +50,7 @@ class Models:
 
     def __init__(self) -> None:
         self.repository = Folder([self._settings("1", "start"), self._settings("2", "demand")])
-        self.registry = Registry(Settings(), self.repository, self._load, Meters())
+        self.registry = Registry(Settings(), Access(Settings()), self.repository, self._load, Meters())
         self.dataplane = DataPlane(Settings(), self.registry, Access(Settings()))
         self.fails: Callable[[], Exception] | None = None
 
