@@ -214,11 +214,9 @@ class Serving(ABC):
         return served
 
     def _there_are(self, name: str) -> str:
-        """Which models or versions there are. They are no secret if the server asks for no credentials.
+        """Which models or versions there are. Without credentials, metadata and OpenAI's API list them as well.
 
-        Metadata and OpenAI's API list them then.
-
-        Clients of MLServer compare the message with its.
+        MLServer clients compare the message with MLServer's.
         """
         if self._settings.status_profile == "mlserver" or self._access.requires_credentials:
             return ""
