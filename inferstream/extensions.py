@@ -39,6 +39,7 @@ HINTS = "inferstream.hints"
 ADAPTERS = "inferstream.adapters"
 OUTPUTS = "inferstream.outputs"
 FETCHERS = "inferstream.fetchers"
+ACTIONS = "inferstream.actions"
 SETTINGS = "inferstream.settings"
 MODEL_SETTINGS = "inferstream.model_settings"
 
@@ -62,6 +63,7 @@ FIELDS = {
     ADAPTERS: ("adapters",),
     OUTPUTS: ("outputs",),
     FETCHERS: ("fetchers",),
+    ACTIONS: ("actions",),
 }
 """The fields of `Extension` with the entries of each group. Packages may also name these as entry points."""
 

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
-from enum import Enum
 from ipaddress import ip_address
 from math import inf
 from time import time
-from typing import TypeVar
+from typing import ClassVar, NoReturn, TypeVar
 
 from ..errors import InferstreamError, PermissionDenied
+from ..extensions import ACTIONS, leave_out, loaded
 from ..keys.access_control import AccessControl, keys_configured, names_principals, shares_responses
 from ..keys.audit import open_audit_log
 from ..keys.counters import Counters
@@ -26,69 +26,94 @@ evicts_var = ContextVar("inferstream_evicts", default=True)
 Result = TypeVar("Result")
 
 
-class Action(Enum):
-    """Every kind of operation that a client may ask for. A path or an RPC stands for one of them."""
+class Action:
+    """An operation that clients ask for, which a path or an RPC names.
 
-    __hash__ = object.__hash__  # an Enum's own is a function of Python, at each request
+    A plug-in defines its own, and lists them in the field `actions` of its `Extension`. Others are refused.
+    """
 
-    HEALTH = "liveness and readiness"
-    PAGE = "files of the page and of the clients"
-    INFER = "inference"
-    STREAM = "stream"
-    CANCEL = "cancel"
-    RESUME = "resume"
-    SERVER_METADATA = "server metadata"
-    MODEL_METADATA = "model metadata"
-    REPOSITORY_READ = "index of the repository"
-    REPOSITORY_WRITE = "load and unload"
-    STATISTICS = "statistics"
-    SHARED_MEMORY = "shared_memory"
-    METRICS = "metrics"
-    DOCUMENTATION = "documentation"
-    REFLECTION = "reflection"
-    CUSTOM_ROUTE = "route of a model"
-    ACCESS_LOG = "access log"
-    SETTINGS = "settings of traces and logs"
+    HEALTH: ClassVar["Action"]
+    PAGE: ClassVar["Action"]
+    INFER: ClassVar["Action"]
+    STREAM: ClassVar["Action"]
+    CANCEL: ClassVar["Action"]
+    RESUME: ClassVar["Action"]
+    SERVER_METADATA: ClassVar["Action"]
+    MODEL_METADATA: ClassVar["Action"]
+    REPOSITORY_READ: ClassVar["Action"]
+    REPOSITORY_WRITE: ClassVar["Action"]
+    STATISTICS: ClassVar["Action"]
+    METRICS: ClassVar["Action"]
+    DOCUMENTATION: ClassVar["Action"]
+    REFLECTION: ClassVar["Action"]
+    CUSTOM_ROUTE: ClassVar["Action"]
+    SHARED_MEMORY: ClassVar["Action"]
+    ACCESS_LOG: ClassVar["Action"]
+    SETTINGS: ClassVar["Action"]
+
+    __slots__ = ("closed", "is_open", "name", "scope")
+
+    def __init__(self, name: str, *, scope: str | None, closed: str = "", is_open: bool = False) -> None:
+        self.name = name
+        """As the audit log has it."""
+        self.scope = scope
+        """The scope that a client needs for it; None if each client with valid credentials may ask for it."""
+        self.closed = closed
+        """The subject of the refusal, if without credentials only this machine may ask for it."""
+        self.is_open = is_open
+        """Whether everybody may ask for it: what it returns is no secret, or the page that asks for a key."""
+
+    def __repr__(self) -> str:
+        return f"Action({self.name!r}, scope={self.scope!r})"
+
+    @classmethod
+    def registered(cls, strict: bool = False) -> "list[Action]":
+        """The operations of the core and of extensions. Raises InvalidSettings if `strict` for one that is unusable."""
+        known = {each.name: each for each in vars(cls).values() if isinstance(each, Action)}
+        for plugin, action in loaded(ACTIONS, strict):
+            if not isinstance(action, Action):
+                leave_out(plugin, f"it is a {type(action).__name__}, not an Action", strict)
+            elif action.name in known:
+                leave_out(plugin, f'there is an operation "{action.name}" already', strict)
+            else:
+                known[action.name] = action
+        return [*known.values()]
 
 
-OPEN = frozenset((Action.HEALTH, Action.PAGE))
-"""Operations for everybody: what they answer is no secret, and the page asks its reader for a key."""
+Action.HEALTH = Action("health", scope=None, is_open=True)
+Action.PAGE = Action("page", scope=None, is_open=True)
+Action.INFER = Action("infer", scope="infer")
+Action.STREAM = Action("stream", scope="stream")
+Action.CANCEL = Action("cancel", scope=None)
+Action.RESUME = Action("resume", scope=None)
+Action.SERVER_METADATA = Action("server_metadata", scope=None)
+Action.MODEL_METADATA = Action("model_metadata", scope=None)
+Action.REPOSITORY_READ = Action("repository_read", scope="repository", closed="The repository API")
+Action.REPOSITORY_WRITE = Action("repository_write", scope="repository", closed="The repository API")
+Action.STATISTICS = Action("statistics", scope="metrics")
+Action.METRICS = Action("metrics", scope="metrics")
+Action.DOCUMENTATION = Action("documentation", scope="docs", closed="The documentation")
+Action.REFLECTION = Action("reflection", scope="docs", closed="Reflection")
+Action.CUSTOM_ROUTE = Action("custom_route", scope="infer")
+Action.SHARED_MEMORY = Action("shared_memory", scope="infer")
+Action.ACCESS_LOG = Action("access_log", scope="access", closed="The access log")
+Action.SETTINGS = Action("settings", scope="access", closed="The API of log and trace settings")
 
-CLOSED = {
-    Action.REPOSITORY_READ: "The repository API",
-    Action.REPOSITORY_WRITE: "The repository API",
-    Action.ACCESS_LOG: "The access log",
-    Action.DOCUMENTATION: "The documentation",
-    Action.REFLECTION: "Reflection",
-    Action.SETTINGS: "The API of log and trace settings",
-}
-"""Operations for this machine alone where there are no keys: code from disk, the log, clients, what models take."""
 
-SCOPES = {
-    Action.INFER: "infer",
-    Action.STREAM: "stream",
-    Action.CANCEL: None,
-    Action.RESUME: None,
-    Action.SERVER_METADATA: None,
-    Action.MODEL_METADATA: None,
-    Action.REPOSITORY_READ: "repository",
-    Action.REPOSITORY_WRITE: "repository",
-    Action.STATISTICS: "metrics",
-    Action.METRICS: "metrics",
-    Action.DOCUMENTATION: "docs",
-    Action.REFLECTION: "docs",
-    Action.CUSTOM_ROUTE: "infer",
-    Action.SHARED_MEMORY: "infer",
-    Action.ACCESS_LOG: "access",
-    Action.SETTINGS: "access",
-}
-"""The scope that a key needs for each operation; None where every valid key has it."""
+class RequiredScopes(dict[Action, str | None]):
+    """The scope that each registered operation needs; None if every valid key has it.
+
+    Raises PermissionDenied for an operation that is not registered.
+    """
+
+    def __missing__(self, action: Action) -> NoReturn:
+        raise PermissionDenied(f'The operation "{action.name}" is not registered.')
 
 
 class Access:
     """Where there are keys, each operation needs one with its scope.
 
-    Without keys the operations in `CLOSED` are closed beyond loopback, unless a setting opens them.
+    Without keys, operations that are `closed` are refused beyond loopback, unless a setting opens them.
     Raises InvalidSettings for broken keys, and for an audit log that cannot be written.
     """
 
@@ -103,7 +128,14 @@ class Access:
         self.repository_open = settings.allow_open_repository or is_loopback(settings.host)
         # The program that embeds an application decides who may read its documentation.
         left = (Action.DOCUMENTATION, Action.REFLECTION) if embedded else ()
-        self._closed = frozenset() if self.repository_open else frozenset(CLOSED).difference(left)
+        actions = Action.registered(settings.strict)
+        self.open = frozenset(action for action in actions if action.is_open)
+        """Operations that everybody may ask for."""
+        self._unguarded = frozenset(
+            action for action in actions if self.repository_open or not action.closed or action in left
+        )
+        """Operations that need no key where there are no keys."""
+        self._scopes = RequiredScopes((action, action.scope) for action in actions)
         self.keys = AccessControl(settings, counters, saves) if keys_configured(settings) else None
         """None where the server asks for no keys."""
         self.requires_credentials = self.keys is not None
@@ -132,12 +164,13 @@ class Access:
         try:
             keys = self.keys
             if keys is None:
-                if action in self._closed:
+                if action not in self._unguarded:
+                    self._scopes[action]
                     raise PermissionDenied(
-                        f"{CLOSED[action]} is closed because the server listens beyond loopback; "
+                        f"{action.closed} is closed because the server listens beyond loopback; "
                         "a key with its scope opens it, or the setting allow_open_repository."
                     )
-            elif action not in OPEN:
+            elif action not in self.open:
                 shown = caller.shown
                 if shown is None:
                     shown = hide_keys(caller)
@@ -149,13 +182,13 @@ class Access:
                 caller.principal = key.name
                 if self._guards_memory:
                     evicts_var.set("repository" in key.scopes)
-                if SCOPES[action] not in key.scopes:
-                    raise PermissionDenied(f'The key lacks the scope "{SCOPES[action]}".')
+                if self._scopes[action] not in key.scopes:
+                    raise PermissionDenied(f'The key lacks the scope "{action.scope}".')
                 # whether or not the model exists
                 if not (key.sees_every_model or model is None or key.sees(model)):
                     raise PermissionDenied(f'The key does not allow the model "{model}".')
         except InferstreamError as error:
-            self.refused(action.name.lower(), caller, model or "", error)
+            self.refused(action.name, caller, model or "", error)
             raise
 
     def split(self, raw: Iterable[tuple[Name, Name]]) -> tuple[Iterable[tuple[Name, Name]], Shown | None]:
@@ -186,7 +219,7 @@ class Access:
         """Do what `check` allows and is no inference, within the limits of the caller. Raises LimitExceeded."""
         if self.metering is None:
             return await work()
-        return await self.metering.run(action.name.lower(), caller, model, size, work)
+        return await self.metering.run(action.name, caller, model, size, work)
 
     def start(self) -> None:
         """Read changed keys and save their use from now on."""

@@ -1,4 +1,4 @@
-"""One of each: settings, a command, a dialect, a stage, a facet, a call value, a worker edge, a codec, a runtime and a source."""
+"""One of each: settings, a command, a dialect, an operation, a stage, a facet, a call value, a worker edge, a codec, a runtime and a source."""
 
 from inferstream.ext import Extension
 
@@ -7,6 +7,7 @@ extension = Extension(
     settings="shout.settings:ShoutSettings",
     commands={"shout": "shout.command:shout"},
     dialects={"shout": "shout.dialect:Shout"},
+    actions={"listen": "shout.action:LISTEN"},
     stages={"hush": "shout.stage:hush"},
     facets={"voice": "shout.facet:voice"},
     call_values={"volume": "shout.volume:VOLUME"},
