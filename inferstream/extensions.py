@@ -40,6 +40,7 @@ ADAPTERS = "inferstream.adapters"
 OUTPUTS = "inferstream.outputs"
 FETCHERS = "inferstream.fetchers"
 ACTIONS = "inferstream.actions"
+AUTHORITIES = "inferstream.authorities"
 SETTINGS = "inferstream.settings"
 MODEL_SETTINGS = "inferstream.model_settings"
 
@@ -67,7 +68,7 @@ FIELDS = {
 }
 """The fields of `Extension` with the entries of each group. Packages may also name these as entry points."""
 
-SECTIONS = {SETTINGS: "settings", MODEL_SETTINGS: "model_settings"}
+SINGLE = {SETTINGS: "settings", MODEL_SETTINGS: "model_settings", AUTHORITIES: "authority"}
 """The fields of `Extension` with one entry, which has the name of the extension."""
 
 OURS = __name__.partition(".")[0]
@@ -279,7 +280,7 @@ def _entries() -> tuple[Plugin, ...]:
                             place.outside,
                         )
                     )
-        for group, field in SECTIONS.items():
+        for group, field in SINGLE.items():
             if value := getattr(extension, field):
                 entries.append(Plugin(plugin.package, group, extension.name, value, extension.name))
     return tuple(sorted(entries, key=lambda entry: (not entry.ours, entry)))

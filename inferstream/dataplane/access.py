@@ -1,24 +1,18 @@
-"""The one question whether a caller may do something: every route, RPC and message asks `Access.check`."""
+"""Who may do what: every route, RPC and message asks `Authority.check`."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from ipaddress import ip_address
-from math import inf
-from time import time
-from typing import ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self, TypeVar
 
-from ..errors import InferstreamError, PermissionDenied
-from ..extensions import ACTIONS, leave_out, loaded
-from ..keys.access_control import AccessControl, keys_configured, names_principals, shares_responses
-from ..keys.audit import open_audit_log
-from ..keys.counters import Counters
-from ..keys.credentials import hide_keys, split
-from ..keys.quotas import Quotas
+from ..errors import PermissionDenied
+from ..extensions import ACTIONS, AUTHORITIES, leave_out, loaded
 from ..settings import Settings
-from .caller import Caller, Name, Shown
-from .metering import Metering
-from .proxies import Proxies
+from .caller import Caller, Name, Shown, Usage
+
+if TYPE_CHECKING:
+    from .call import Call, Handler
+    from .reply import Reply
 
 evicts_var = ContextVar("inferstream_evicts", default=True)
 """Whether a load in this context may make other models leave. Batches and shared calls have the first caller's."""
@@ -107,106 +101,113 @@ class RequiredScopes(dict[Action, str | None]):
     """
 
     def __missing__(self, action: Action) -> NoReturn:
-        raise PermissionDenied(f'The operation "{action.name}" is not registered.')
+        raise unregistered(action)
 
 
-class Access:
-    """Where there are keys, each operation needs one with its scope.
+def unregistered(action: Action) -> PermissionDenied:
+    """The refusal of an operation that no extension lists."""
+    return PermissionDenied(f'The operation "{action.name}" is not registered.')
 
-    Without keys, operations that are `closed` are refused beyond loopback, unless a setting opens them.
-    Raises InvalidSettings for broken keys, and for an audit log that cannot be written.
+
+class Metering(Protocol):
+    """Counts and limits what clients use. A `key` is that of a `Caller`."""
+
+    def open(
+        self, handler: "Handler", call: "Call", caller: Caller, size: int, key: Any, priority: int
+    ) -> "Awaitable[Reply]":
+        """Open a call, whose request has `size` bytes. `priority` is the model's default.
+
+        Raises LimitExceeded, and the errors of the handler.
+        """
+
+    def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
+        """Record a refusal before there was a call."""
+
+    def receive(self, key: Any, size: int, /) -> None:
+        """Count the bytes of a later message of a request. Raises LimitExceeded."""
+
+    def use_of(self, key: Any, /) -> Usage:
+        """Where the bytes of responses count. It is `key.use` from now on."""
+
+
+class Authority:
+    """Decides which operations clients may ask for.
+
+    This one needs no credentials. Beyond loopback, operations that are `closed` are refused unless a setting opens
+    them. A plug-in has a subclass in the field `authority` of its `Extension`, which the settings turn on.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        counters: Counters | None = None,
-        saves: bool = True,
-        *,
-        embedded: bool = False,
-    ) -> None:
+    evicts: ClassVar = evicts_var
+    """Whether loads in this context may make other models leave memory. `check` may set it."""
+
+    requires_credentials = False
+    """Whether clients must prove who they are. They learn of other models only what they may see then."""
+
+    shares_responses = True
+    """Whether all clients share cached responses; otherwise each principal has its own."""
+
+    metering: Metering | None = None
+    """None if nothing is counted."""
+
+    read_gateway: Callable[[Caller], None] | None = None
+    """Called with each caller of a model, to read what a trusted gateway says of the request; None if none is."""
+
+    shared: int | None = None
+    """A descriptor of memory that the authority of the first process has made, which each further front end gets."""
+
+    def __init__(self, settings: Settings, *, embedded: bool = False) -> None:
+        """`embedded`: the program that embeds the application decides who may read its documentation."""
         self.repository_open = settings.allow_open_repository or is_loopback(settings.host)
-        # The program that embeds an application decides who may read its documentation.
-        left = (Action.DOCUMENTATION, Action.REFLECTION) if embedded else ()
+        self.calls_evict = settings.clients_may_evict is not False
+        """Whether calls may make other models leave memory, if `evicts` allows it."""
         actions = Action.registered(settings.strict)
+        left = (Action.DOCUMENTATION, Action.REFLECTION) if embedded else ()
         self.open = frozenset(action for action in actions if action.is_open)
         """Operations that everybody may ask for."""
-        self._unguarded = frozenset(
+        self.scopes = RequiredScopes((action, action.scope) for action in actions)
+        self._allowed = frozenset(
             action for action in actions if self.repository_open or not action.closed or action in left
         )
-        """Operations that need no key where there are no keys."""
-        self._scopes = RequiredScopes((action, action.scope) for action in actions)
-        self.keys = AccessControl(settings, counters, saves) if keys_configured(settings) else None
-        """None where the server asks for no keys."""
-        self.requires_credentials = self.keys is not None
-        """Whether clients must prove who they are. They learn of other models only what they may see then."""
-        self.shares_responses = shares_responses(settings)
-        """Whether all clients share cached responses."""
-        self.calls_evict = settings.clients_may_evict is not False or self.keys is not None
-        """Whether calls may make other models leave memory, if `evicts_var` allows it."""
-        self._all_evict = settings.clients_may_evict or (
-            settings.clients_may_evict is None and self.keys is None
-        )
-        self._guards_memory = not self._all_evict and settings.limits_memory
-        self._audit = open_audit_log(settings)
-        self.metering: Metering | None = None
-        """None where the server has neither principals nor an audit log."""
-        if names_principals(settings) or self._audit is not None:
-            quotas = Quotas(Counters()) if self.keys is None else self.keys.quotas
-            self.metering = Metering(quotas, self._audit, Proxies.of(settings))
-        self._timer: asyncio.Task[None] | None = None
+
+    @classmethod
+    def of(
+        cls, settings: Settings, *, embedded: bool, index: int, count: int, shared: int | None
+    ) -> Self | None:
+        """The authority for these settings in the front end `index` of `count`; None if they turn it off.
+
+        `shared` is what that of the first front end, 0, has made. Raises InvalidSettings.
+        """
+        return cls(settings, embedded=embedded)
 
     def check(self, action: Action, caller: Caller, model: str | None = None) -> None:
-        """Raise PermissionDenied where this caller may not do this, or not to this model; Unauthenticated.
+        """Raise PermissionDenied if this caller may not do this, or not to this model; Unauthenticated.
 
         It authenticates each time, so that a revoked key ends with its current call, also on an open socket.
         """
-        try:
-            keys = self.keys
-            if keys is None:
-                if action not in self._unguarded:
-                    self._scopes[action]
-                    raise PermissionDenied(
-                        f"{action.closed} is closed because the server listens beyond loopback; "
-                        "a key with its scope opens it, or the setting allow_open_repository."
-                    )
-            elif action not in self.open:
-                shown = caller.shown
-                if shown is None:
-                    shown = hide_keys(caller)
-                key = keys.known.get(shown)
-                if key is None or (key.expires != inf and key.expires <= time()):
-                    caller.principal = caller.key = None
-                    key = keys.authenticate(shown, caller.headers)
-                caller.key = key
-                caller.principal = key.name
-                if self._guards_memory:
-                    evicts_var.set("repository" in key.scopes)
-                if self._scopes[action] not in key.scopes:
-                    raise PermissionDenied(f'The key lacks the scope "{action.scope}".')
-                # whether or not the model exists
-                if not (key.sees_every_model or model is None or key.sees(model)):
-                    raise PermissionDenied(f'The key does not allow the model "{model}".')
-        except InferstreamError as error:
+        if action not in self._allowed:
+            error = unregistered(action)
+            if action in self.scopes:
+                error = PermissionDenied(
+                    f"{action.closed} is closed because the server listens beyond loopback; "
+                    "a key with its scope opens it, or the setting allow_open_repository."
+                )
             self.refused(action.name, caller, model or "", error)
-            raise
+            raise error
 
     def split(self, raw: Iterable[tuple[Name, Name]]) -> tuple[Iterable[tuple[Name, Name]], Shown | None]:
         """The headers of a request, for doors that remember heads: `check` does it for each `Caller` without."""
-        return (raw, None) if self.keys is None else split(raw)
+        return raw, None
 
     def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
-        """Tell the audit log, if there is one, of a refusal before there was a call."""
-        if self.metering is not None:
-            self.metering.refused(operation, caller, model, error)
+        """Record a refusal before there was a call, once for each error."""
 
     def may_evict(self, caller: Caller) -> bool:
         """Whether loads and `keep_alive` of this caller may decide which models are in memory."""
-        return bool(self._all_evict) or (caller.key is not None and "repository" in caller.key.scopes)
+        return self.calls_evict
 
     def rate_limits(self, caller: Caller) -> dict[str, str]:
         """The values of `x-ratelimit-*` for a caller; none without limits."""
-        return {} if self.keys is None or caller.key is None else self.keys.quotas.headers(caller.key)
+        return {}
 
     async def run(
         self,
@@ -217,24 +218,39 @@ class Access:
         size: int = 0,
     ) -> Result:
         """Do what `check` allows and is no inference, within the limits of the caller. Raises LimitExceeded."""
-        if self.metering is None:
-            return await work()
-        return await self.metering.run(action.name, caller, model, size, work)
+        return await work()
 
     def start(self) -> None:
-        """Read changed keys and save their use from now on."""
-        if self.keys is not None and self._timer is None:
-            self._timer = asyncio.create_task(self.keys.run())
+        """Begin what runs beside the requests, on the running event loop."""
+
+    def forget(self, index: int) -> None:
+        """End the calls of a front end that has ended, before another one gets its index."""
 
     async def close(self) -> None:
-        """Save the use of the keys, and write the rest of the audit log."""
-        timer, self._timer = self._timer, None
-        if self.keys is not None and timer is not None:
-            timer.cancel()
-            await asyncio.wait([timer])
-            await self.keys.close()
-        if self._audit is not None:
-            await asyncio.to_thread(self._audit.close)
+        """Save and close. There are no more calls."""
+
+
+def build_authority(
+    settings: Settings,
+    *,
+    embedded: bool = False,
+    index: int = 0,
+    count: int = 1,
+    shared: int | None = None,
+) -> Authority:
+    """The authority of an extension that the settings turn on, or the default one. The arguments are those of `of`.
+
+    Raises InvalidSettings for an authority that cannot be used, even if the settings are not strict, and for two.
+    """
+    found: Authority | None = None
+    for plugin, kind in loaded(AUTHORITIES, strict=True):
+        if not (isinstance(kind, type) and issubclass(kind, Authority)):
+            raise plugin.refusal("it is no subclass of Authority")
+        authority = kind.of(settings, embedded=embedded, index=index, count=count, shared=shared)
+        if authority is not None and found is not None:
+            raise plugin.refusal("the settings turn on another authority as well")
+        found = authority or found
+    return found or Authority(settings, embedded=embedded)
 
 
 def is_loopback(host: str) -> bool:

@@ -11,9 +11,9 @@ from ..settings import ModelSettings, Settings
 from ..signature import Signature
 from ..telemetry.access import AccessLines, Subscribers
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
-from .access import Access, Action, evicts_var
+from .access import Action, Authority, evicts_var
 from .admission import Admission
-from .caller import Caller, Picked
+from .caller import Caller
 from .cancelling import Cancelling, Credentials
 from .edges import CallGraph
 from .execution.base import Capabilities
@@ -21,7 +21,6 @@ from .facets import Faceted
 from .first_calls import NotLoaded
 from .live_settings import LiveSettings
 from .peers import Peers
-from .proxies import Proxies
 from .regions import SYSTEM_SHARED_MEMORY, Regions, shares_memory
 from .residency import Resident
 from .server_parts import ServerParts
@@ -72,14 +71,14 @@ class DataPlane:
     """The operations of the server, for every transport."""
 
     def __init__(
-        self, settings: Settings, registry: Serving, access: Access, peers: Peers | None = None
+        self, settings: Settings, registry: Serving, access: Authority, peers: Peers | None = None
     ) -> None:
         self._settings = settings
         self._registry = registry
         self.access = access
         self.peers = peers or Peers()
         self.credentials = Credentials(settings.credential_headers)
-        self._proxies = Proxies.of(settings) or None
+        self._read_gateway = access.read_gateway
         self.live = LiveSettings(settings, self.peers)
         """What changes while the server runs."""
         self.cancel = Cancelling(lambda: registry.lives(), self.peers, self.credentials).cancel
@@ -106,11 +105,8 @@ class DataPlane:
         Draining, Overloaded; and NotLoaded, after which `when_loaded` asks again.
         """
         self.access.check(action, caller, model)
-        if self._proxies is not None and self._proxies.is_trusted(caller.peer):
-            picked = caller.picked = Picked.of(caller.headers)
-            if picked and picked.objective and (granted := self._proxies.objectives.get(picked.objective)):
-                caller.priority = granted
-                caller.picked = picked._replace(priority=granted)
+        if self._read_gateway is not None:
+            self._read_gateway(caller)
         served = self._registry.serving(model, version, caller)
         if served.refuse is not None:
             served.refuse(model)
@@ -176,8 +172,8 @@ class DataPlane:
         if caller.key is not None:
             request = request._replace(headers=[*self.access.split(request.headers)[0]])
         use = None
-        if self.access.keys is not None and caller.key is not None:
-            use = caller.key.use or self.access.keys.quotas.use_of(caller.key)
+        if self.access.metering is not None and caller.key is not None:
+            use = caller.key.use or self.access.metering.use_of(caller.key)
 
         def count(size: int) -> None:
             if use is not None:

@@ -16,7 +16,7 @@ from ..settings import ModelSettings, Settings
 from ..telemetry.context import model_context
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
-from .access import Access, evicts_var
+from .access import Authority, evicts_var
 from .configuration import check_configuration
 from .elsewhere import OtherFrontEnds
 from .execution.base import Execution
@@ -42,7 +42,7 @@ class Registry(Serving):
     def __init__(
         self,
         settings: Settings,
-        access: Access,
+        access: Authority,
         repository: ModelRepository,
         load: LoadModel,
         meters: Meters,

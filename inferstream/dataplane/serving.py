@@ -15,7 +15,7 @@ from ..telemetry.access import AccessLines, Subscribers
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..types import RepositoryIndexResponseItem, State
-from .access import Access
+from .access import Authority
 from .caller import Caller
 from .edges import CallEdges, Callee
 from .elsewhere import Elsewhere
@@ -90,7 +90,7 @@ class Serving(ABC):
     """The models that are loaded, and the states of others. A subclass changes them."""
 
     def __init__(
-        self, settings: Settings, access: Access, meters: Meters, peers: Peers | None = None
+        self, settings: Settings, access: Authority, meters: Meters, peers: Peers | None = None
     ) -> None:
         self._settings = settings
         self._access = access

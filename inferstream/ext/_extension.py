@@ -95,6 +95,8 @@ class Extension:
     """Functions or classes that make an `RpcService` of a dataplane, settings and meters, or None."""
     messages: Named = _nothing()
     """Modules that define a `PeerQuestion` between the processes of a server."""
+    authority: str = ""
+    """`"module:Class"` of an `Authority`, which decides who may do what if the settings turn it on."""
     actions: Named = _nothing()
     """Objects of `Action`: operations of its paths and RPCs, which need a scope of their own."""
     doors: Named = _nothing()

@@ -9,6 +9,8 @@ from functools import cache
 
 import msgspec
 
+from inferstream.ext.calls import Action
+
 _SECOND = 1_000_000_000
 """Nanoseconds."""
 
@@ -16,8 +18,6 @@ _SECOND = 1_000_000_000
 @cache
 def known_scopes() -> tuple[str, ...]:
     """The scopes that a key may have: those of all operations."""
-    from inferstream.ext.calls import Action  # late: its module imports this one
-
     scopes = (action.scope for action in Action.registered())
     return tuple(dict.fromkeys(scope for scope in scopes if scope is not None))
 

@@ -16,7 +16,7 @@ from ...processes.devices import VARIABLE, visible_devices
 from ...repository.environments import environment_of, python_in
 from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
-from ..access import Access
+from ..access import Authority
 from ..execution.base import BuildRouteHandler, Execution
 from ..execution.local import Local
 from ..residency import HOST, Residency
@@ -48,7 +48,7 @@ class Placements:
     def __init__(
         self,
         settings: Settings,
-        access: Access,
+        access: Authority,
         meters: WorkerMeters,
         build_route_handler: BuildRouteHandler,
         worker_script: str,

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from ...dataplane.access import Access
+from ...dataplane.access import Authority
 from ...dataplane.execution.base import Execution
 from ...dataplane.peers import Peers
 from ...dataplane.serving import ServedModel, Serving
@@ -32,7 +32,7 @@ class FrontEndRegistry(Serving):
     def __init__(
         self,
         settings: Settings,
-        access: Access,
+        access: Authority,
         meters: Meters,
         peers: Peers | None,
         ask: Asking,

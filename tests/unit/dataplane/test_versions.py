@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferstream.dataplane.access import Access
+from inferstream.dataplane.access import Authority
 from inferstream.dataplane.serving import Serving
 from inferstream.errors import ModelNotFound, ModelNotReady
 from inferstream.settings import Settings
@@ -31,7 +31,7 @@ class Loaded(Serving):
 
 def serving(*keys: tuple[str, str | None], **settings: Any) -> Loaded:
     given = Settings(**settings)
-    found = Loaded(given, Access(given), Meters("rest_server"))
+    found = Loaded(given, Authority(given), Meters("rest_server"))
     for name, version in keys:
         execution = SimpleNamespace(routes=[], signature=Signature())
         served: Any = SimpleNamespace(execution=execution, version=version, handler=None)

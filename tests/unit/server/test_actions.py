@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from inferstream import App, MLModel, ModelSettings, custom_handler
-from inferstream.dataplane.access import Access, Action
+from inferstream.dataplane.access import Action, Authority, build_authority
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferstreamError, PermissionDenied
 from inferstream.kafka.messages import admission_of
@@ -357,7 +357,7 @@ async def test_an_operation_that_is_not_registered_is_refused() -> None:
     ]
     caller = Caller(Headers([(b"x-api-key", KEYS["right"].encode())]), "v2")
     async with keyed() as (application, _):
-        for access in (Access(Settings()), Access(Settings(host="0.0.0.0")), application.access):
+        for access in (Authority(Settings()), Authority(Settings(host="0.0.0.0")), application.access):
             access.check(Action.INFER, caller)
             for action in new:
                 with pytest.raises(PermissionDenied, match=f'operation "{action.name}" is not registered'):
@@ -365,7 +365,7 @@ async def test_an_operation_that_is_not_registered_is_refused() -> None:
 
 
 def test_without_keys_nobody_is_authenticated() -> None:
-    assert Access(Settings()).keys is None
+    assert type(build_authority(Settings())) is Authority
 
 
 @one_loop

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from inferstream.dataplane.access import Access
+from inferstream.dataplane.access import Authority
 from inferstream.dataplane.workers.placement import Placement, Placements
 from inferstream.processes.spawning import Program
 from inferstream.settings import Settings
@@ -21,7 +21,7 @@ def _eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 def programs_of(workers: int) -> list[Program]:
     meters = WorkerMeters(MetricFiles(None))
     settings = Settings(metrics_endpoint=None)
-    placements = Placements(settings, Access(settings), meters, cast(Any, None), "worker.py")
+    placements = Placements(settings, Authority(settings), meters, cast(Any, None), "worker.py")
     return placements._programs(Placement(workers, None, None, ()))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inferstream.dataplane.access import Access
+from inferstream.dataplane.access import Authority
 from inferstream.errors import ModelLoadFailed, ModelNotReady
 from inferstream.server.frontends import frames
 from inferstream.server.frontends.registry import FrontEndRegistry
@@ -30,7 +30,7 @@ class Supervisor:
 def registry() -> tuple[FrontEndRegistry, Supervisor]:
     supervisor = Supervisor()
     made = FrontEndRegistry(
-        Settings(), Access(Settings()), Meters(), None, supervisor.ask, supervisor.sent.append
+        Settings(), Authority(Settings()), Meters(), None, supervisor.ask, supervisor.sent.append
     )
     return made, supervisor
 
