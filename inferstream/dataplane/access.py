@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self, TypeV
 from ..errors import PermissionDenied
 from ..extensions import ACTIONS, AUTHORITIES, leave_out, loaded
 from ..settings import Settings
-from .caller import Caller, Name, Shown, Usage
+from .caller import Caller, Name, Shown
 
 if TYPE_CHECKING:
+    from ..concurrency.outgoing import ByteCount
     from .call import Call, Handler
     from .reply import Reply
 
@@ -109,7 +110,7 @@ def unregistered(action: Action) -> PermissionDenied:
     return PermissionDenied(f'The operation "{action.name}" is not registered.')
 
 
-class Metering(Protocol):
+class CallMeter(Protocol):
     """Counts and limits what clients use. A `key` is that of a `Caller`."""
 
     def open(
@@ -126,7 +127,7 @@ class Metering(Protocol):
     def receive(self, key: Any, size: int, /) -> None:
         """Count the bytes of a later message of a request. Raises LimitExceeded."""
 
-    def use_of(self, key: Any, /) -> Usage:
+    def use_of(self, key: Any, /) -> "ByteCount":
         """Where the bytes of responses count. It is `key.use` from now on."""
 
 
@@ -146,7 +147,7 @@ class Authority:
     shares_responses = True
     """Whether all clients share cached responses; otherwise each principal has its own."""
 
-    metering: Metering | None = None
+    metering: CallMeter | None = None
     """None if nothing is counted."""
 
     read_gateway: Callable[[Caller], None] | None = None
@@ -242,15 +243,15 @@ def build_authority(
 
     Raises InvalidSettings for an authority that cannot be used, even if the settings are not strict, and for two.
     """
-    found: Authority | None = None
+    authority: Authority | None = None
     for plugin, kind in loaded(AUTHORITIES, strict=True):
         if not (isinstance(kind, type) and issubclass(kind, Authority)):
             raise plugin.refusal("it is no subclass of Authority")
-        authority = kind.of(settings, embedded=embedded, index=index, count=count, shared=shared)
-        if authority is not None and found is not None:
+        another = kind.of(settings, embedded=embedded, index=index, count=count, shared=shared)
+        if another is not None and authority is not None:
             raise plugin.refusal("the settings turn on another authority as well")
-        found = authority or found
-    return found or Authority(settings, embedded=embedded)
+        authority = another or authority
+    return authority or Authority(settings, embedded=embedded)
 
 
 def is_loopback(host: str) -> bool:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 from ..errors import InferstreamError
 from ..signature import Signature
 from ..types import InferenceRequest, Parameters
-from .access import Metering
+from .access import CallMeter
 from .call import Call, Operation, apply_parameters, identify
-from .caller import Caller, Usage
+from .caller import Caller
 from .reply import Reply
 from .stages.access_log import refused
 
 if TYPE_CHECKING:
+    from ..concurrency.outgoing import ByteCount
     from .serving import ServedModel, Serving
 
 
@@ -52,7 +53,7 @@ class Admission:
         model: str,
         version: str | None,
         caller: Caller,
-        metering: Metering | None = None,
+        metering: CallMeter | None = None,
     ) -> None:
         self._served = served
         self.pipeline = served.pipeline
@@ -143,7 +144,7 @@ class Admission:
         return opening
 
     @property
-    def usage(self) -> Usage | None:
+    def usage(self) -> "ByteCount | None":
         """Where bytes of responses are added as `sent`; None without a principal."""
         key = self.key
         if self.metering is None or key is None:

@@ -10,6 +10,7 @@ from ..types import Headers
 if TYPE_CHECKING:
     from weakref import ref
 
+    from ..concurrency.outgoing import ByteCount
     from ..errors import InferstreamError
 
 Name = TypeVar("Name", bytes, str, bytes | str)
@@ -25,22 +26,15 @@ The second part is None if the server asks for no credentials, and all headers a
 """
 
 
-class Usage(Protocol):
-    """What a client has used in this process."""
-
-    sent: int
-    """Bytes of responses."""
-
-
-class Principal(Protocol):
-    """A client that has proved who it is."""
+class Permissions(Protocol):
+    """What a client may do that has proved who it is."""
 
     @property
     def limits(self) -> object | None:
         """None if nothing limits it, and responses say nothing of limits."""
 
     @property
-    def use(self) -> Usage | None:
+    def use(self) -> "ByteCount | None":
         """None before its first use."""
 
     def sees(self, model: str) -> bool:
@@ -69,7 +63,7 @@ class Caller:
     """The name of the client; None where nothing has proved one. Only the authority sets it."""
     picked: object = None
     """What a trusted gateway says of the request. Only the authority sets and reads it."""
-    key: Principal | None = None
+    key: Permissions | None = None
     """What the client may do; None where the server asks for no credentials. Only the authority sets it."""
     told: "ref[InferstreamError] | None" = None
     """The last error of which the audit log has a line for this client. Only the authority sets it."""
