@@ -16,8 +16,7 @@ from rich.table import Table
 
 from inferstream import App
 from inferstream.dataplane.call import Operation
-from inferstream.dataplane.caller import Caller
-from inferstream.keys.credentials import SplitHeaders
+from inferstream.dataplane.caller import Caller, SplitHeaders
 from inferstream.server.application import Application
 from inferstream.types import Headers, InferenceRequest, RequestInput
 

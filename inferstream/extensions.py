@@ -41,6 +41,8 @@ HINTS = "hints"
 ADAPTERS = "adapters"
 OUTPUTS = "outputs"
 FETCHERS = "fetchers"
+ACTIONS = "actions"
+AUTHORITIES = "authorities"
 PROTOCOL_EXTENSIONS = "protocol_extensions"
 PROTO_FILES = "proto_files"
 SETTINGS = "settings"
@@ -70,10 +72,11 @@ FIELDS = {
     FETCHERS: ("fetchers",),
     PROTOCOL_EXTENSIONS: ("protocol_extensions",),
     PROTO_FILES: ("proto_files",),
+    ACTIONS: ("actions",),
 }
 """The fields of `Extension` with the entries of each group. Packages may also name these as entry points."""
 
-SECTIONS = {SETTINGS: "settings", MODEL_SETTINGS: "model_settings"}
+SINGLE = {SETTINGS: "settings", MODEL_SETTINGS: "model_settings", AUTHORITIES: "authority"}
 """The fields of `Extension` with one entry, which has the name of the extension."""
 
 OURS = __name__.partition(".")[0]
@@ -294,7 +297,7 @@ def _entries() -> tuple[Plugin, ...]:
                             place.outside,
                         )
                     )
-        for group, field in SECTIONS.items():
+        for group, field in SINGLE.items():
             if value := getattr(extension, field):
                 entries.append(Plugin(plugin.package, group, extension.name, value, extension.name))
     return tuple(sorted(entries, key=lambda entry: (not entry.ours, entry)))

@@ -70,9 +70,9 @@ def _rows(server: "Server") -> Iterator[str]:
 def _notes(server: "Server") -> Iterator[str]:
     """What is open, or closed, to clients."""
     access = server.application.access
-    if access.keys is None and not is_loopback(server.settings.host):
+    if not access.requires_credentials and not is_loopback(server.settings.host):
         yield "no keys: inference, metadata and metrics are open to whoever reaches this server"
-    if access.keys is None and not access.repository_open:
+    if not access.requires_credentials and not access.repository_open:
         yield (
             "repository API, access log, documentation and reflection are closed because the server listens "
             "beyond loopback"

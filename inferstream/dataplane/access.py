@@ -1,170 +1,214 @@
-"""The one question whether a caller may do something: every route, RPC and message asks `Access.check`."""
+"""Who may do what: every route, RPC and message asks `Authority.check`."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from enum import Enum
-from math import inf
-from time import time
-from typing import TypeVar
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self, TypeVar
 
-from ..errors import InferstreamError, PermissionDenied
-from ..keys.access_control import AccessControl, keys_configured, names_principals
-from ..keys.audit import open_audit_log
-from ..keys.counters import Counters
-from ..keys.credentials import SplitHeaders, split
-from ..keys.quotas import Quotas
+from ..errors import PermissionDenied
+from ..extensions import ACTIONS, AUTHORITIES, leave_out, loaded
 from ..settings import Settings
 from ..settings.served import is_loopback as is_loopback
-from .caller import Caller
-from .metering import Metering
-from .proxies import Proxies
-from .residency import evicts_var
+from .caller import Caller, Name, Shown
+
+if TYPE_CHECKING:
+    from ..concurrency.outgoing import ByteCount
+    from .call import Call, Handler
+    from .reply import Reply
+
+evicts_var = ContextVar("inferstream_evicts", default=True)
+"""Whether a load in this context may make other models leave. Batches and shared calls have the first caller's."""
 
 Result = TypeVar("Result")
 
 
-class Action(Enum):
-    """Every kind of operation that a client may ask for. A path or an RPC stands for one of them."""
+class Action:
+    """An operation that clients ask for, which a path or an RPC names.
 
-    __hash__ = object.__hash__  # an Enum's own is a function of Python, at each request
-
-    HEALTH = "liveness and readiness"
-    PAGE = "files of the page and of the clients"
-    INFER = "inference"
-    STREAM = "stream"
-    CANCEL = "cancel"
-    RESUME = "resume"
-    SERVER_METADATA = "server metadata"
-    MODEL_METADATA = "model metadata"
-    REPOSITORY_READ = "index of the repository"
-    REPOSITORY_WRITE = "load and unload"
-    STATISTICS = "statistics"
-    SHARED_MEMORY = "shared_memory"
-    METRICS = "metrics"
-    DOCUMENTATION = "documentation"
-    REFLECTION = "reflection"
-    CUSTOM_ROUTE = "route of a model"
-    ACCESS_LOG = "access log"
-    SETTINGS = "settings of traces and logs"
-
-
-OPEN = frozenset((Action.HEALTH, Action.PAGE))
-"""Operations for everybody: what they answer is no secret, and the page asks its reader for a key."""
-
-CLOSED = {
-    Action.REPOSITORY_READ: "The repository API",
-    Action.REPOSITORY_WRITE: "The repository API",
-    Action.ACCESS_LOG: "The access log",
-    Action.DOCUMENTATION: "The documentation",
-    Action.REFLECTION: "Reflection",
-    Action.SETTINGS: "The API of log and trace settings",
-}
-"""Operations for this machine alone where there are no keys: code from disk, the log, clients, what models take."""
-
-SCOPES = {
-    Action.INFER: "infer",
-    Action.STREAM: "stream",
-    Action.CANCEL: None,
-    Action.RESUME: None,
-    Action.SERVER_METADATA: None,
-    Action.MODEL_METADATA: None,
-    Action.REPOSITORY_READ: "repository",
-    Action.REPOSITORY_WRITE: "repository",
-    Action.STATISTICS: "metrics",
-    Action.METRICS: "metrics",
-    Action.DOCUMENTATION: "docs",
-    Action.REFLECTION: "docs",
-    Action.CUSTOM_ROUTE: "infer",
-    Action.SHARED_MEMORY: "infer",
-    Action.ACCESS_LOG: "access",
-    Action.SETTINGS: "access",
-}
-"""The scope that a key needs for each operation; None where every valid key has it."""
-
-
-class Access:
-    """Where there are keys, each operation needs one with its scope.
-
-    Without keys the operations in `CLOSED` are closed beyond loopback, unless a setting opens them.
-    Raises InvalidSettings for broken keys, and for an audit log that cannot be written.
+    A plug-in defines its own, and lists them in the field `actions` of its `Extension`. Others are refused.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        counters: Counters | None = None,
-        saves: bool = True,
-        *,
-        embedded: bool = False,
-    ) -> None:
+    HEALTH: ClassVar["Action"]
+    PAGE: ClassVar["Action"]
+    INFER: ClassVar["Action"]
+    STREAM: ClassVar["Action"]
+    CANCEL: ClassVar["Action"]
+    RESUME: ClassVar["Action"]
+    SERVER_METADATA: ClassVar["Action"]
+    MODEL_METADATA: ClassVar["Action"]
+    REPOSITORY_READ: ClassVar["Action"]
+    REPOSITORY_WRITE: ClassVar["Action"]
+    STATISTICS: ClassVar["Action"]
+    METRICS: ClassVar["Action"]
+    DOCUMENTATION: ClassVar["Action"]
+    REFLECTION: ClassVar["Action"]
+    CUSTOM_ROUTE: ClassVar["Action"]
+    SHARED_MEMORY: ClassVar["Action"]
+    ACCESS_LOG: ClassVar["Action"]
+    SETTINGS: ClassVar["Action"]
+
+    __slots__ = ("closed", "is_open", "name", "scope")
+
+    def __init__(self, name: str, *, scope: str | None, closed: str = "", is_open: bool = False) -> None:
+        self.name = name
+        """As the audit log has it."""
+        self.scope = scope
+        """The scope that a client needs for it; None if each client with valid credentials may ask for it."""
+        self.closed = closed
+        """The subject of the refusal, if without credentials only this machine may ask for it."""
+        self.is_open = is_open
+        """Whether everybody may ask for it: what it returns is no secret, or the page that asks for a key."""
+
+    def __repr__(self) -> str:
+        return f"Action({self.name!r}, scope={self.scope!r})"
+
+    @classmethod
+    def registered(cls, strict: bool = False) -> "list[Action]":
+        """The operations of the core and of extensions. Raises InvalidSettings if `strict` for one that is unusable."""
+        known = {each.name: each for each in vars(cls).values() if isinstance(each, Action)}
+        for plugin, action in loaded(ACTIONS, strict):
+            if not isinstance(action, Action):
+                leave_out(plugin, f"it is a {type(action).__name__}, not an Action", strict)
+            elif action.name in known:
+                leave_out(plugin, f'there is an operation "{action.name}" already', strict)
+            else:
+                known[action.name] = action
+        return [*known.values()]
+
+
+Action.HEALTH = Action("health", scope=None, is_open=True)
+Action.PAGE = Action("page", scope=None, is_open=True)
+Action.INFER = Action("infer", scope="infer")
+Action.STREAM = Action("stream", scope="stream")
+Action.CANCEL = Action("cancel", scope=None)
+Action.RESUME = Action("resume", scope=None)
+Action.SERVER_METADATA = Action("server_metadata", scope=None)
+Action.MODEL_METADATA = Action("model_metadata", scope=None)
+Action.REPOSITORY_READ = Action("repository_read", scope="repository", closed="The repository API")
+Action.REPOSITORY_WRITE = Action("repository_write", scope="repository", closed="The repository API")
+Action.STATISTICS = Action("statistics", scope="metrics")
+Action.METRICS = Action("metrics", scope="metrics")
+Action.DOCUMENTATION = Action("documentation", scope="docs", closed="The documentation")
+Action.REFLECTION = Action("reflection", scope="docs", closed="Reflection")
+Action.CUSTOM_ROUTE = Action("custom_route", scope="infer")
+Action.SHARED_MEMORY = Action("shared_memory", scope="infer")
+Action.ACCESS_LOG = Action("access_log", scope="access", closed="The access log")
+Action.SETTINGS = Action("settings", scope="access", closed="The API of log and trace settings")
+
+
+class RequiredScopes(dict[Action, str | None]):
+    """The scope that each registered operation needs; None if every valid key has it.
+
+    Raises PermissionDenied for an operation that is not registered.
+    """
+
+    def __missing__(self, action: Action) -> NoReturn:
+        raise unregistered(action)
+
+
+def unregistered(action: Action) -> PermissionDenied:
+    """The refusal of an operation that no extension lists."""
+    return PermissionDenied(f'The operation "{action.name}" is not registered.')
+
+
+class CallMeter(Protocol):
+    """Counts and limits what clients use. A `key` is that of a `Caller`."""
+
+    def open(
+        self, handler: "Handler", call: "Call", caller: Caller, size: int, key: Any, priority: int
+    ) -> "Awaitable[Reply]":
+        """Open a call, whose request has `size` bytes. `priority` is the model's default.
+
+        Raises LimitExceeded, and the errors of the handler.
+        """
+
+    def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
+        """Record a refusal before there was a call."""
+
+    def receive(self, key: Any, size: int, /) -> None:
+        """Count the bytes of a later message of a request. Raises LimitExceeded."""
+
+    def use_of(self, key: Any, /) -> "ByteCount":
+        """Where the bytes of responses count. It is `key.use` from now on."""
+
+
+class Authority:
+    """Decides which operations clients may ask for.
+
+    This one needs no credentials. Beyond loopback, operations that are `closed` are refused unless a setting opens
+    them. A plug-in has a subclass in the field `authority` of its `Extension`, which the settings turn on.
+    """
+
+    evicts: ClassVar = evicts_var
+    """Whether loads in this context may make other models leave memory. `check` may set it."""
+
+    requires_credentials = False
+    """Whether clients must prove who they are. They learn of other models only what they may see then."""
+
+    shares_responses = True
+    """Whether all clients share cached responses; otherwise each principal has its own."""
+
+    metering: CallMeter | None = None
+    """None if nothing is counted."""
+
+    read_gateway: Callable[[Caller], None] | None = None
+    """Called with each caller of a model, to read what a trusted gateway says of the request; None if none is."""
+
+    shared: int | None = None
+    """A descriptor of memory that the authority of the first process has made, which each further front end gets."""
+
+    def __init__(self, settings: Settings, *, embedded: bool = False) -> None:
+        """`embedded`: the program that embeds the application decides who may read its documentation."""
         self.repository_open = settings.allow_open_repository or is_loopback(settings.host)
-        # The program that embeds an application decides who may read its documentation.
+        self.calls_evict = settings.clients_may_evict is not False
+        """Whether calls may make other models leave memory, if `evicts` allows it."""
+        actions = Action.registered(settings.strict)
         left = (Action.DOCUMENTATION, Action.REFLECTION) if embedded else ()
-        self._closed = frozenset() if self.repository_open else frozenset(CLOSED).difference(left)
-        self.keys = AccessControl(settings, counters, saves) if keys_configured(settings) else None
-        """None where the server asks for no keys."""
-        self._calls_evict = settings.clients_may_evict
-        if self._calls_evict is None:
-            self._calls_evict = self.keys is None
-        self._guards_memory = not self._calls_evict and settings.limits_memory
-        self._audit = open_audit_log(settings)
-        self.metering: Metering | None = None
-        """None where the server has neither principals nor an audit log."""
-        if names_principals(settings) or self._audit is not None:
-            quotas = Quotas(Counters()) if self.keys is None else self.keys.quotas
-            self.metering = Metering(quotas, self._audit, Proxies.of(settings))
-        self._timer: asyncio.Task[None] | None = None
+        self.open = frozenset(action for action in actions if action.is_open)
+        """Operations that everybody may ask for."""
+        self.scopes = RequiredScopes((action, action.scope) for action in actions)
+        self._allowed = frozenset(
+            action for action in actions if self.repository_open or not action.closed or action in left
+        )
+
+    @classmethod
+    def of(
+        cls, settings: Settings, *, embedded: bool, index: int, count: int, shared: int | None
+    ) -> Self | None:
+        """The authority for these settings in the front end `index` of `count`; None if they turn it off.
+
+        `shared` is what that of the first front end, 0, has made. Raises InvalidSettings.
+        """
+        return cls(settings, embedded=embedded)
 
     def check(self, action: Action, caller: Caller, model: str | None = None) -> None:
-        """Raise PermissionDenied where this caller may not do this, or not to this model; Unauthenticated.
+        """Raise PermissionDenied if this caller may not do this, or not to this model; Unauthenticated.
 
         It authenticates each time, so that a revoked key ends with its current call, also on an open socket.
         """
-        try:
-            keys = self.keys
-            if keys is None:
-                if action in self._closed:
-                    raise PermissionDenied(
-                        f"{CLOSED[action]} is closed because the server listens beyond loopback; "
-                        "a key with its scope opens it, or the setting allow_open_repository."
-                    )
-            elif action not in OPEN:
-                shown = caller.shown
-                if shown is None:
-                    shown = caller.hide_keys()
-                key = keys.known.get(shown)
-                if key is None or (key.expires != inf and key.expires <= time()):
-                    caller.principal = caller.key = None
-                    key = keys.authenticate(shown, caller.headers)
-                caller.key = key
-                caller.principal = key.name
-                if self._guards_memory:
-                    evicts_var.set("repository" in key.scopes)
-                if SCOPES[action] not in key.scopes:
-                    raise PermissionDenied(f'The key lacks the scope "{SCOPES[action]}".')
-                # whether or not the model exists
-                if not (key.sees_every_model or model is None or key.sees(model)):
-                    raise PermissionDenied(f'The key does not allow the model "{model}".')
-        except InferstreamError as error:
-            self.refused(action.name.lower(), caller, model or "", error)
-            raise
+        if action not in self._allowed:
+            error = unregistered(action)
+            if action in self.scopes:
+                error = PermissionDenied(
+                    f"{action.closed} is closed because the server listens beyond loopback; "
+                    "a key with its scope opens it, or the setting allow_open_repository."
+                )
+            self.refused(action.name, caller, model or "", error)
+            raise error
 
-    def split(self, raw: Iterable[tuple[bytes | str, bytes | str]]) -> SplitHeaders:
+    def split(self, raw: Iterable[tuple[Name, Name]]) -> tuple[Iterable[tuple[Name, Name]], Shown | None]:
         """The headers of a request, for doors that remember heads: `check` does it for each `Caller` without."""
-        return SplitHeaders(raw, None) if self.keys is None else SplitHeaders(*split(raw))
+        return raw, None
 
     def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
-        """Tell the audit log, if there is one, of a refusal before there was a call."""
-        if self.metering is not None:
-            self.metering.refused(operation, caller, model, error)
+        """Record a refusal before there was a call, once for each error."""
 
     def may_evict(self, caller: Caller) -> bool:
         """Whether loads and `keep_alive` of this caller may decide which models are in memory."""
-        return bool(self._calls_evict) or (caller.key is not None and "repository" in caller.key.scopes)
+        return self.calls_evict
 
     def rate_limits(self, caller: Caller) -> dict[str, str]:
         """The values of `x-ratelimit-*` for a caller; none without limits."""
-        return {} if self.keys is None or caller.key is None else self.keys.quotas.headers(caller.key)
+        return {}
 
     async def run(
         self,
@@ -175,21 +219,36 @@ class Access:
         size: int = 0,
     ) -> Result:
         """Do what `check` allows and is no inference, within the limits of the caller. Raises LimitExceeded."""
-        if self.metering is None:
-            return await work()
-        return await self.metering.run(action.name.lower(), caller, model, size, work)
+        return await work()
 
     def start(self) -> None:
-        """Read changed keys and save their use from now on."""
-        if self.keys is not None and self._timer is None:
-            self._timer = asyncio.create_task(self.keys.run())
+        """Begin what runs beside the requests, on the running event loop."""
+
+    def forget(self, index: int) -> None:
+        """End the calls of a front end that has ended, before another one gets its index."""
 
     async def close(self) -> None:
-        """Save the use of the keys, and write the rest of the audit log."""
-        timer, self._timer = self._timer, None
-        if self.keys is not None and timer is not None:
-            timer.cancel()
-            await asyncio.wait([timer])
-            await self.keys.close()
-        if self._audit is not None:
-            await asyncio.to_thread(self._audit.close)
+        """Save and close. There are no more calls."""
+
+
+def build_authority(
+    settings: Settings,
+    *,
+    embedded: bool = False,
+    index: int = 0,
+    count: int = 1,
+    shared: int | None = None,
+) -> Authority:
+    """The authority of an extension that the settings turn on, or the default one. The arguments are those of `of`.
+
+    Raises InvalidSettings for an authority that cannot be used, even if the settings are not strict, and for two.
+    """
+    authority: Authority | None = None
+    for plugin, kind in loaded(AUTHORITIES, strict=True):
+        if not (isinstance(kind, type) and issubclass(kind, Authority)):
+            raise plugin.refusal("it is no subclass of Authority")
+        another = kind.of(settings, embedded=embedded, index=index, count=count, shared=shared)
+        if another is not None and authority is not None:
+            raise plugin.refusal("the settings turn on another authority as well")
+        authority = another or authority
+    return authority or Authority(settings, embedded=embedded)

@@ -4,17 +4,17 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING
 
 from ..errors import InferstreamError
-from ..keys.principal import KeyUse
 from ..signature import Signature
 from ..types import InferenceRequest, Parameters
+from .access import CallMeter
 from .call import Call, Operation, apply_parameters, identify
 from .call_group import CallGroup
 from .caller import Caller
-from .metering import Metering, metered
 from .reply import Reply
 from .stages.access_log import refused
 
 if TYPE_CHECKING:
+    from ..concurrency.outgoing import ByteCount
     from .serving import ServedModel, Serving
 
 
@@ -54,7 +54,7 @@ class Admission:
         model: str,
         version: str | None,
         caller: Caller,
-        metering: Metering | None = None,
+        metering: CallMeter | None = None,
     ) -> None:
         self._served = served
         self.pipeline = served.pipeline
@@ -139,34 +139,34 @@ class Admission:
                 self.metering.refused(operation.value, caller, self.model, error)
             raise
         served = self._served
-        if self.metering is None:  # so there are no keys
+        if self.metering is None:  # so nobody is a principal
             call.priority = call.priority or served.priority
             opening = served.handler(call)
         else:
             size, self.size = self.size, 0
-            opening = metered(self.metering, served.handler, call, caller, size, self.key, served.priority)
+            opening = self.metering.open(served.handler, call, caller, size, self.key, served.priority)
         if call.pace or served.pace:
             return _paced(opening, max(call.pace, served.pace))
         return opening
 
     @property
-    def usage(self) -> KeyUse | None:
-        """Where bytes of responses are added as `sent`; None without a key."""
+    def usage(self) -> "ByteCount | None":
+        """Where bytes of responses are added as `sent`; None without a principal."""
         key = self.key
         if self.metering is None or key is None:
             return None
-        return key.use or self.metering.quotas.use_of(key)
+        return key.use or self.metering.use_of(key)
 
     def sent(self, size: int) -> None:
         """Count the bytes of a whole response."""
         key = self.key
         if key is not None and self.metering is not None:
-            (key.use or self.metering.quotas.use_of(key)).sent += size
+            (key.use or self.metering.use_of(key)).sent += size
 
     def received(self, size: int) -> None:
         """Count the bytes of a later message of a request. Raises LimitExceeded."""
         if self.metering is not None and self.key is not None:
-            self.metering.quotas.receive(self.key, size)
+            self.metering.receive(self.key, size)
 
     def end(self, error: Exception) -> None:
         """End the last call that was opened, if it has not ended."""

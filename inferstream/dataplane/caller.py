@@ -1,54 +1,44 @@
-"""`Caller`: who makes a request, in which dialect, how urgently, and what a gateway says of it."""
+"""`Caller`: who makes a request, in which dialect and how urgently."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ..keys.credentials import split
 from ..types import Headers
 
 if TYPE_CHECKING:
     from weakref import ref
 
+    from ..concurrency.outgoing import ByteCount
     from ..errors import InferstreamError
-    from ..keys.credentials import Shown
-    from ..keys.principal import Principal
+
+Name = TypeVar("Name", bytes, str, bytes | str)
+"""The type of names and values of headers, as the transport has them."""
+
+Shown = tuple[tuple[bytes | str, bytes | str], ...]
+"""The headers of a request that may hold credentials, as they arrived."""
+
+SplitHeaders = tuple[Iterable[tuple[bytes | str, bytes | str]], Shown | None]
+"""The headers of a request for middleware and models, which may log them or send them elsewhere, and the others.
+
+The second part is None if the server asks for no credentials, and all headers are public.
+"""
 
 
-class Picked(NamedTuple):
-    """Headers of the Gateway API Inference Extension and llm-d, of a trusted proxy."""
+class Permissions(Protocol):
+    """What a client may do that has proved who it is."""
 
-    objective: str | None = None
-    """The name of the InferenceObjective, whose priority the setting `objectives` has here."""
-    fairness_id: str | None = None
-    """Whose request it is, for the shares of a model: it takes the place of the principal's name there."""
-    first_item_within: float | None = None
-    """Seconds to the first token that are wanted."""
-    between_items: float | None = None
-    """Seconds from one token to the next that are wanted."""
-    priority: int = 0
-    """That of its objective; 0 where the settings name none."""
+    @property
+    def limits(self) -> object | None:
+        """None if nothing limits it, and responses say nothing of limits."""
 
-    @classmethod
-    def of(cls, headers: Headers) -> Self | None:
-        """The headers of a picker, by their new or old names; None without any."""
-        said = cls(
-            headers.get("x-llm-d-inference-objective") or headers.get("x-gateway-inference-objective"),
-            headers.get("x-llm-d-inference-fairness-id") or headers.get("x-gateway-inference-fairness-id"),
-            _seconds(headers.get("x-llm-d-slo-ttft-ms")),
-            _seconds(headers.get("x-llm-d-slo-tpot-ms")),
-        )
-        return said if any(said) else None
+    @property
+    def use(self) -> "ByteCount | None":
+        """None before its first use."""
 
-
-def _seconds(milliseconds: str | None) -> float | None:
-    """The value of a header; None for one that is no positive number, because the picker has accepted it."""
-    try:
-        seconds = float(milliseconds or "") / 1000
-    except ValueError:
-        return None
-    return seconds if isfinite(seconds) and seconds > 0 else None
+    def sees(self, model: str) -> bool:
+        """Whether it may learn of the model, which may be `model:version`."""
 
 
 @dataclass(slots=True)
@@ -64,19 +54,19 @@ class Caller:
     headers: Headers
     dialect: str
     task: asyncio.Task[object] | None = None
-    shown: "Shown | None" = None
-    """Its headers that may hold a key, which `headers` do not have then. None where they may have them."""
+    shown: Shown | None = None
+    """Its headers that may hold credentials, which `headers` do not have then. None where they may have them."""
     deadline: float | None = None
     priority: int = 0
     pace: float = 0.0
     principal: str | None = None
-    """The name of the client; None where nothing has proved one. Only `Access` sets it."""
-    picked: Picked | None = None
-    """What a trusted gateway says of the request. Only `DataPlane.admit` sets it."""
-    key: "Principal | None" = None
-    """What the key of the client allows; None where the server asks for none. Only `Access` sets it."""
+    """The name of the client; None where nothing has proved one. Only the authority sets it."""
+    picked: object = None
+    """What a trusted gateway says of the request. Only the authority sets and reads it."""
+    key: Permissions | None = None
+    """What the client may do; None where the server asks for no credentials. Only the authority sets it."""
     told: "ref[InferstreamError] | None" = None
-    """The last error of which the audit log has a line for this client. Only `Metering` sets it."""
+    """The last error of which the audit log has a line for this client. Only the authority sets it."""
 
     @property
     def peer(self) -> str:
@@ -87,12 +77,6 @@ class Caller:
     def door(self) -> str:
         """The transport: `grpc`, `websocket`, `kafka` or `http`."""
         return self.dialect if self.dialect in ("grpc", "websocket", "kafka") else "http"
-
-    def hide_keys(self) -> "Shown":
-        """Take the headers that may hold a key out of `headers`, which middleware and model get."""
-        public, shown = split(self.headers.raw)
-        self.headers, self.shown = Headers(public, None, self.headers.origin), shown
-        return shown
 
     def sees(self, model: str) -> bool:
         """Whether lists of models name this one to the client."""

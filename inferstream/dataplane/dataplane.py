@@ -8,22 +8,20 @@ from typing import NamedTuple, TypeVar, cast
 from ..errors import DeadlineExceeded, Draining, ModelNotFound, ModelNotReady
 from ..extensions import PROTOCOL_EXTENSIONS, loaded
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
-from ..keys.credentials import split
 from ..settings import ModelSettings, Settings
 from ..signature import Signature
 from ..telemetry.access import AccessLines, Subscribers
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
-from .access import Access, Action
+from .access import Action, Authority, evicts_var
 from .admission import Admission
-from .caller import Caller, Picked
+from .caller import Caller
 from .cancelling import Cancelling, Credentials
 from .edges import CallGraph
 from .execution.base import Capabilities
 from .facets import Faceted
 from .first_calls import NotLoaded
 from .peers import Peers
-from .proxies import Proxies
-from .residency import Resident, evicts_var
+from .residency import Resident
 from .server_parts import ServerParts
 from .serving import Serving
 from .stages.access_log import refused
@@ -59,14 +57,14 @@ class DataPlane:
     """The operations of the server, for every transport."""
 
     def __init__(
-        self, settings: Settings, registry: Serving, access: Access, peers: Peers | None = None
+        self, settings: Settings, registry: Serving, access: Authority, peers: Peers | None = None
     ) -> None:
         self._settings = settings
         self._registry = registry
         self.access = access
         self.peers = peers or Peers()
         self.credentials = Credentials(settings.credential_headers)
-        self._proxies = Proxies.of(settings) or None
+        self._read_gateway = access.read_gateway
         self.cancel = Cancelling(lambda: registry.lives(), self.peers, self.credentials).cancel
         """Cancels every call of a request id and of the caller's credentials."""
         joined = [
@@ -91,11 +89,8 @@ class DataPlane:
         Draining, Overloaded; and NotLoaded, after which `when_loaded` asks again.
         """
         self.access.check(action, caller, model)
-        if self._proxies is not None and self._proxies.is_trusted(caller.peer):
-            picked = caller.picked = Picked.of(caller.headers)
-            if picked and picked.objective and (granted := self._proxies.objectives.get(picked.objective)):
-                caller.priority = granted
-                caller.picked = picked._replace(priority=granted)
+        if self._read_gateway is not None:
+            self._read_gateway(caller)
         served = self._registry.serving(model, version, caller)
         if served.refuse is not None:
             served.refuse(model)
@@ -159,10 +154,10 @@ class DataPlane:
             raise Draining
         served = self._registry.get(name)
         if caller.key is not None:
-            request = request._replace(headers=[*split(request.headers)[0]])
+            request = request._replace(headers=[*self.access.split(request.headers)[0]])
         use = None
-        if self.access.keys is not None and caller.key is not None:
-            use = caller.key.use or self.access.keys.quotas.use_of(caller.key)
+        if self.access.metering is not None and caller.key is not None:
+            use = caller.key.use or self.access.metering.use_of(caller.key)
 
         def count(size: int) -> None:
             if use is not None:

@@ -3,28 +3,40 @@ trusted gateway, has no `Metering`."""
 
 from collections.abc import Awaitable, Callable
 from time import time
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import ref
 
-from inferstream.ext.calls import Call, Caller, Handler, Reply, Watcher, count_tokens, request_id_var
+from inferstream.ext.calls import (
+    Call,
+    Caller,
+    Handler,
+    Operation,
+    Reply,
+    Watcher,
+    count_tokens,
+    request_id_var,
+)
+from inferstream.ext.http import HTTP_OF_GRPC
 from inferstream.ext.http import STATUSES as TABLE
 from inferstream.ext.telemetry import kind_of_end, mask_keys
 
-from ..errors import InferstreamError, own_status
+from ..errors import Code, InferstreamError, own_status
 from ..keys.audit import AuditLog, AuditRecord
 from ..keys.errors import LimitExceeded
 from ..keys.principal import Principal
 from ..keys.quotas import MeteredUse, Quotas
-from ..statuses import CONFLICT, Code
 from ..types import InferenceResponse, Parameters
-from .call import STREAM
 from .proxies import Proxies
 from .shares import SHARE, Share, shared_priority
 
 Result = TypeVar("Result")
 
-STATUSES = {code: status.http for code, status in TABLE.items()} | {Code.ALREADY_EXISTS: CONFLICT}
+STATUSES = {code: status.http for code, status in TABLE.items()} | {
+    Code.ALREADY_EXISTS: HTTP_OF_GRPC["ALREADY_EXISTS"]
+}
 """HTTP statuses of the ends of calls, in audit records."""
+
+STREAM = Operation.STREAM
 
 
 class Metering:
@@ -32,16 +44,67 @@ class Metering:
 
     def __init__(self, quotas: Quotas, audit: AuditLog | None, proxies: Proxies) -> None:
         self.quotas = quotas
+        self.receive, self.use_of = quotas.receive, quotas.use_of
         self.audit = audit
         self._proxies = proxies
         self.nobody = Principal("", "", (), ())
         """The principal of a client that needs no key."""
 
+    async def open(
+        self,
+        handler: Handler,
+        call: Call,
+        caller: Caller,
+        size: int,
+        key: Principal | None,
+        priority: int,
+    ) -> Reply:
+        """Open a call, whose request has `size` bytes. `priority` is the model's default.
+
+        Raises LimitExceeded, and the errors of the handler.
+        """
+        rank = 0
+        picked: Any = caller.picked
+        if key is None:
+            key = self.nobody
+        elif call.priority or key.best_priority:
+            rank = call.priority or priority
+            granted = (picked and picked.priority) or key.best_priority
+            call.priority = shared_priority(rank, granted, priority)
+        call.priority = call.priority or priority
+        share = Share(key.name if picked is None else picked.fairness_id or key.name, rank)
+        SHARE.set(call, share)
+        use: MeteredUse | None = None
+        try:
+            stream = call.operation is STREAM
+            use = self.quotas.begin(key, stream, 0 if stream else 1, size)
+            reply = await handler(call)
+            if not reply.single:
+                try:
+                    kind = _UseOfStream if use.unlimited else _LimitedUseOfStream
+                    return reply.watch(kind(self, use, share, call, caller, reply.parameters))
+                except LimitExceeded as error:
+                    await reply.aclose(error)
+                    raise
+        except BaseException as error:  # a cancelled call has ended too
+            tokens = 0 if use is None else use.tokens
+            if use is not None:
+                use.end()
+            share.end(tokens)
+            _record(self, call, caller, key, tokens, 0 if use is None else size, error)
+            raise
+        tokens = count_tokens(reply.parameters, 1)
+        use.end(tokens)
+        share.end(tokens)
+        if self.audit is not None:
+            _record(self, call, caller, key, tokens, size, None)
+        return reply
+
     async def run(
         self, operation: str, caller: Caller, model: str, size: int, work: Callable[[], Awaitable[Result]]
     ) -> Result:
         """Do what is no inference. Raises LimitExceeded, and the errors of `work`."""
-        key = caller.key
+        key: Any = caller.key
         use: MeteredUse | None = None
         failure: BaseException | None = None
         try:
@@ -59,7 +122,8 @@ class Metering:
     def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
         """Record a refusal before there was a call; once, whoever tells of it."""
         if caller.told is None or caller.told() is not error:
-            self.record(operation, caller, caller.key, model, "", "", 0, 0, error)
+            key: Any = caller.key
+            self.record(operation, caller, key, model, "", "", 0, 0, error)
 
     def record(
         self,
@@ -102,56 +166,6 @@ def _status(error: BaseException) -> int:
     if not isinstance(error, InferstreamError):
         return 500 if isinstance(error, Exception) else 499
     return own_status(error) or STATUSES[error.code]
-
-
-async def metered(
-    metering: Metering,
-    handler: Handler,
-    call: Call,
-    caller: Caller,
-    size: int,
-    key: Principal | None,
-    priority: int,
-) -> Reply:
-    """Open a call, whose request has `size` bytes. `priority` is the model's default.
-
-    Raises LimitExceeded, and the errors of the handler.
-    """
-    rank, picked = 0, caller.picked
-    if key is None:
-        key = metering.nobody
-    elif call.priority or key.best_priority:
-        rank = call.priority or priority
-        granted = (picked and picked.priority) or key.best_priority
-        call.priority = shared_priority(rank, granted, priority)
-    call.priority = call.priority or priority
-    share = Share(key.name if picked is None else picked.fairness_id or key.name, rank)
-    SHARE.set(call, share)
-    use: MeteredUse | None = None
-    try:
-        stream = call.operation is STREAM
-        use = metering.quotas.begin(key, stream, 0 if stream else 1, size)
-        reply = await handler(call)
-        if not reply.single:
-            try:
-                kind = _UseOfStream if use.unlimited else _LimitedUseOfStream
-                return reply.watch(kind(metering, use, share, call, caller, reply.parameters))
-            except LimitExceeded as error:
-                await reply.aclose(error)
-                raise
-    except BaseException as error:  # a cancelled call has ended too
-        tokens = 0 if use is None else use.tokens
-        if use is not None:
-            use.end()
-        share.end(tokens)
-        _record(metering, call, caller, key, tokens, 0 if use is None else size, error)
-        raise
-    tokens = count_tokens(reply.parameters, 1)
-    use.end(tokens)
-    share.end(tokens)
-    if metering.audit is not None:
-        _record(metering, call, caller, key, tokens, size, None)
-    return reply
 
 
 class _UseOfStream(Watcher):

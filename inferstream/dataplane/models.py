@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ..types import MetadataModelResponse
-from .access import Access, Action
+from .access import Action, Authority
 from .admission import Admission
 from .caller import Caller
 
@@ -20,7 +20,7 @@ F = TypeVar("F")
 class ServerModels(Protocol):
     """The models of the server."""
 
-    access: Access
+    access: Authority
 
     @property
     def ready(self) -> bool:

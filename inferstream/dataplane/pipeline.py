@@ -104,6 +104,7 @@ def build_shared(
     models: ServedModels | None = None,
     peers: Peers | None = None,
     edges: CallEdges | None = None,
+    shares_responses: bool = False,
 ) -> Shared:
     """Make the parts that all models share. The order here is the order of their meters at a scrape.
 
@@ -135,7 +136,20 @@ def build_shared(
     turns = extensions.import_object(order) if order else None
     facets = Facets(settings.strict)
     peers = peers or Peers()
-    return Shared(settings, meters, models, peers, store, middlewares, lines, turns, stages, facets, edges)
+    return Shared(
+        settings,
+        meters,
+        models,
+        peers,
+        store,
+        middlewares,
+        lines,
+        turns,
+        stages,
+        facets,
+        edges,
+        shares_responses,
+    )
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

@@ -16,12 +16,12 @@ from ..settings import ModelSettings, Settings
 from ..telemetry.context import model_context
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
+from .access import Authority, evicts_var
 from .configuration import check_configuration
 from .elsewhere import OtherFrontEnds
 from .execution.base import Execution
 from .first_calls import ON_DEMAND, ModelKey, label_of
 from .peers import Peers
-from .residency import calls_evict, evicts_var
 from .serving import ServedModel, Serving
 
 logger = logging.getLogger("inferstream.dataplane")
@@ -42,6 +42,7 @@ class Registry(Serving):
     def __init__(
         self,
         settings: Settings,
+        access: Authority,
         repository: ModelRepository,
         load: LoadModel,
         meters: Meters,
@@ -50,7 +51,7 @@ class Registry(Serving):
         forget: Callable[[str], None] | None = None,
     ) -> None:
         """`forget` drops what earlier loads of a model have told."""
-        super().__init__(settings, meters, peers)
+        super().__init__(settings, access, meters, peers)
         self._repository = repository
         self._load = load
         self._others = others
@@ -260,7 +261,7 @@ class Registry(Serving):
         return True
 
     async def _load_first(self, key: ModelKey) -> None:
-        if not calls_evict(self._settings):
+        if not self._access.calls_evict:
             evicts_var.set(False)
         async with self._changing[key[0]]:
             if key not in self._states:

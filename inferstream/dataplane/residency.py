@@ -7,17 +7,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from contextvars import ContextVar
 from functools import partial
 from time import monotonic
 from typing import Protocol
 
 from ..concurrency.tasks import Tasks
-from ..keys.access_control import keys_configured
 from ..processes.errors import OutOfMemory
-from ..settings import Settings
 from ..settings.sizes import shown_size
 from ..telemetry.stages import ResidencyMeters
+from .access import evicts_var
 from .first_calls import ModelKey
 from .reply import Watcher
 
@@ -27,9 +25,6 @@ HOST = "memory"
 """The key of the host's memory in `Bytes`; others are devices."""
 
 Bytes = Mapping[str, int]
-
-evicts_var = ContextVar("inferstream_evicts", default=True)
-"""Whether a load in this context may make other models leave. Batches and shared calls have the first caller's."""
 
 LOOK = 0.25
 """Seconds between two looks at the memory of all models, and at those that are idle."""
@@ -44,11 +39,6 @@ PATIENCE = 10.0
 
 
 EVICTION = " Idle models leave for a key with the scope repository, or with the setting clients_may_evict."
-
-
-def calls_evict(settings: Settings) -> bool:
-    """Whether loads by calls may make other models leave, unless the key of the call says otherwise."""
-    return settings.clients_may_evict is not False or keys_configured(settings)
 
 
 class Home(Protocol):

@@ -8,7 +8,6 @@ from time import time
 from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..extensions import MESSAGES, loaded
 from ..handlers import CustomHandler
-from ..keys.access_control import keys_configured
 from ..repository.apps import app_of
 from ..settings import Settings
 from ..settings.versions import newest
@@ -17,6 +16,7 @@ from ..telemetry.access import AccessLines, Subscribers
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..types import RepositoryIndexResponseItem, State
+from .access import Authority
 from .caller import Caller
 from .edges import CallEdges, Callee
 from .elsewhere import Elsewhere
@@ -90,10 +90,13 @@ class ServedModel:
 class Serving(ABC):
     """The models that are loaded, and the states of others. A subclass changes them."""
 
-    def __init__(self, settings: Settings, meters: Meters, peers: Peers | None = None) -> None:
+    def __init__(
+        self, settings: Settings, access: Authority, meters: Meters, peers: Peers | None = None
+    ) -> None:
         self._settings = settings
+        self._access = access
         self.edges = CallEdges(self._callee)
-        self._shared = build_shared(settings, meters, self, peers, self.edges)
+        self._shared = build_shared(settings, meters, self, peers, self.edges, access.shares_responses)
         if not self._shared.peers.alone:
             for _, part in loaded(MESSAGES, settings.strict):
                 if callable(part):
@@ -216,11 +219,11 @@ class Serving(ABC):
         return served
 
     def _there_are(self, name: str) -> str:
-        """Which models or versions there are. Without keys names are no secret: metadata and OpenAI's API list them.
+        """Which models or versions there are. Without credentials, metadata and OpenAI's API list them as well.
 
-        Clients of MLServer compare the message with its.
+        MLServer clients compare the message with MLServer's.
         """
-        if self._settings.status_profile == "mlserver" or keys_configured(self._settings):
+        if self._settings.status_profile == "mlserver" or self._access.requires_credentials:
             return ""
         versions = [version for known, version in self._served if known == name and version]
         if versions:

@@ -112,6 +112,10 @@ class Extension:
     messages: Named = _nothing()
     """Modules that define a `PeerQuestion` between the processes of a server, or functions of `ServerParts` in them,
     which make what answers when the server starts."""
+    authority: str = ""
+    """`"module:Class"` of an `Authority`, which decides who may do what if the settings turn it on."""
+    actions: Named = _nothing()
+    """Objects of `Action`: operations of its paths and RPCs, which need a scope of their own."""
     doors: Named = _nothing()
     """Subclasses of `Door`, which bring requests from elsewhere."""
     stages: Placed = _nothing()

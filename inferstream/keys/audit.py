@@ -40,6 +40,11 @@ class AuditLog(LineFile[AuditRecord]):
     logger = logging.getLogger("inferstream.keys")
 
 
+def has_audit_log(settings: Settings) -> bool:
+    """Whether a server records what clients do."""
+    return bool(settings.section(KeysSettings).audit_log)
+
+
 def open_audit_log(settings: Settings) -> AuditLog | None:
     """The audit log of a server, if the settings name one. Raises InvalidSettings."""
     path = settings.section(KeysSettings).audit_log

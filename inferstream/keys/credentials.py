@@ -1,7 +1,10 @@
 """Credentials of a caller: a key in its headers, or the names in its certificate."""
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+from inferstream.ext.calls import Caller
+from inferstream.types import Headers
 
 from .errors import Unauthenticated
 
@@ -19,19 +22,17 @@ Shown = tuple[tuple[bytes | str, bytes | str], ...]
 """The headers of a request that may hold a key, as they arrived."""
 
 
-class SplitHeaders(NamedTuple):
-    """The headers of a request, apart from those that may hold a key."""
-
-    public: Iterable[tuple[bytes | str, bytes | str]]
-    """For middleware and model code, which may log them or send them elsewhere."""
-    shown: Shown | None
-    """Those that may hold a key. None where the server asks for none, and all headers are public."""
-
-
 def split(raw: Iterable[tuple[Name, Name]]) -> tuple[Iterable[tuple[Name, Name]], Shown]:
     """Headers without those that may hold a key, and these. Servers of ASGI may have lists for pairs."""
     shown = tuple([(name, value) for name, value in raw if name in NAMES])
     return [pair for pair in raw if pair[0] not in NAMES] if shown else raw, shown
+
+
+def hide_keys(caller: Caller) -> Shown:
+    """Take the headers that may hold a key out of those that middleware and models get."""
+    public, shown = split(caller.headers.raw)
+    caller.headers, caller.shown = Headers(public, None, caller.headers.origin), shown
+    return shown
 
 
 def credential(shown: Shown) -> str | None:

@@ -10,7 +10,7 @@ import msgspec
 from inferstream.ext.telemetry import mask_keys
 
 from ..errors import InvalidSettings
-from .principal import NO_LIMITS, SCOPES, KeyLimits, Principal
+from .principal import NO_LIMITS, KeyLimits, Principal, known_scopes
 from .secret import ID
 
 VERSION = 1
@@ -37,8 +37,8 @@ class Grant(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     def __post_init__(self) -> None:
         check_name("principal", self.principal)
         for scope in self.scopes:
-            if scope not in SCOPES:
-                raise ValueError(f'scope "{scope}" is unknown; there are {", ".join(SCOPES)}')
+            if scope not in known_scopes():
+                raise ValueError(f'scope "{scope}" is unknown; there are {", ".join(known_scopes())}')
         for pattern in self.models:
             check_name("models", pattern)
         if self.expires is not None:

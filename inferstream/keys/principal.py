@@ -5,13 +5,21 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterable
+from functools import cache
 
 import msgspec
 
-SCOPES = ("infer", "stream", "repository", "metrics", "docs", "access")
+from inferstream.ext.calls import Action
 
 _SECOND = 1_000_000_000
 """Nanoseconds."""
+
+
+@cache
+def known_scopes() -> tuple[str, ...]:
+    """The scopes that a key may have: those of all operations."""
+    scopes = (action.scope for action in Action.registered())
+    return tuple(dict.fromkeys(scope for scope in scopes if scope is not None))
 
 
 class KeyLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

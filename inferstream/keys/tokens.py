@@ -15,7 +15,7 @@ import msgspec
 from ..errors import InvalidSettings, MissingExtra
 from .document import TOKEN_KEY, TokenRules, check_name
 from .errors import Unauthenticated
-from .principal import SCOPES, Principal
+from .principal import Principal, known_scopes
 
 try:
     import jwt
@@ -124,7 +124,7 @@ class TokenAuthenticator:
     def _principal(self, claims: dict[str, Any]) -> Principal:
         name = check_name("principal", msgspec.convert(claims[self.rules.principal_claim], str))
         key = f"{TOKEN_KEY}{name}"
-        scopes = [scope for scope in _texts(claims.get(self.rules.scopes_claim)) if scope in SCOPES]
+        scopes = [scope for scope in _texts(claims.get(self.rules.scopes_claim)) if scope in known_scopes()]
         models = [check_name("models", each) for each in _texts(claims.get(self.rules.models_claim))]
         principal = name if self.rules.shared_principals else key
         return Principal(principal, key, scopes, models, float(claims["exp"]) + LEEWAY, self.rules.limits)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from ..clients.client import AsyncClient, InProcessClient
 from ..codecs.registry import load_plugins
 from ..compat.finder import load_tables
-from ..dataplane.access import Access
+from ..dataplane.access import build_authority
 from ..dataplane.dataplane import DataPlane
 from ..dataplane.execution.base import Execution
 from ..dataplane.peers import Peers
@@ -98,11 +98,13 @@ class Application:
         self.meters.add(ModelMetrics(workers.files))
         self.meters.add(GpuMemory())  # not in further front ends, whose numbers are added to these
         self.front_ends = None if supervise is None else supervise(own, self.meters, workers.files)
-        self.placements = Placements(own, workers, build_route_handler, WORKER, self.front_ends)
+        self.access = build_authority(own, embedded=embedded, count=own.frontends)
+        self.placements = Placements(own, self.access, workers, build_route_handler, WORKER, self.front_ends)
         peers = Peers() if self.front_ends is None else self.front_ends.peers
         self._polling: asyncio.Task[None] | None = None
         self.registry = Registry(
             own,
+            self.access,
             repository,
             self._load if self.front_ends is None else self.front_ends.sharing(self._load),
             self.meters,
@@ -110,8 +112,6 @@ class Application:
             self.front_ends,
             self.placements.residency.forget,
         )
-        counters = None if self.front_ends is None else self.front_ends.counters
-        self.access = Access(own, counters, embedded=embedded)
         self.dataplane = DataPlane(own, self.registry, self.access, peers)
         self.edges = build_edges(self.registry.parts)
         self.killed = False

@@ -90,7 +90,7 @@ class Server:
         if "metrics" in sockets:
             await self._start_metrics(sockets["metrics"])
         if self.front_ends is not None:
-            self.front_ends.start(self.application.registry, self.ports)
+            self.front_ends.start(self.application.registry, self.application.access, self.ports)
         self.application.start_timers()
         self.application.registry.listing = self.settings.load_models_at_startup
         await doors.start(sockets["REST"])

@@ -1,5 +1,8 @@
 """What a package of another brings: one of each kind, used, and one of each that cannot be used."""
 
+import hashlib
+import json
+import secrets
 import shutil
 import subprocess
 import tomllib
@@ -98,6 +101,47 @@ def test_a_facet_says_which_models_the_dialect_serves(server: Running) -> None:
         assert client.get("/shout").json() == ["far", "free", "loud"]
         refused = client.post("/shout/numbers", content="hello")
     assert (refused.status_code, refused.json()["error"]) == (400, "numbers takes no single text")
+
+
+def test_an_operation_needs_its_scope_with_keys_and_is_closed_beyond_loopback(
+    site: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "loud", "shouting.Loud", name="loud")
+    (folder / "settings.json").write_text(json.dumps({"audit_log": str(tmp_path / "audit")}))
+    keys = {scope: f"ifs_{scope}_{secrets.token_urlsafe(32)}" for scope in ("shout", "infer")}
+    entries = [
+        {
+            "id": scope,
+            "principal": scope,
+            "sha256": hashlib.sha256(key.encode()).hexdigest(),
+            "scopes": [scope],
+            "models": ["*"],
+        }
+        for scope, key in keys.items()
+    ]
+    document = json.dumps({"version": 1, "keys": entries})
+    running = Running(folder, "--strict", PYTHONPATH=str(site), INFERSTREAM_KEYS=document)
+    try:
+        url = f"{running.url}/shout"
+        refused = httpx.get(url, headers={"x-api-key": keys["infer"]})
+        assert (refused.status_code, refused.json()["error"]) == (403, 'The key lacks the scope "shout".')
+        assert httpx.get(url, headers={"x-api-key": keys["shout"]}).json() == ["loud"]
+        assert httpx.get(url).status_code == 401
+    finally:
+        running.stop()
+    lines = [json.loads(line) for line in (tmp_path / "audit").read_text().splitlines()]
+    assert [(line["operation"], line["principal"]) for line in lines] == [
+        ("listen", "infer"),
+        ("listen", None),
+    ]
+    running = Running(folder, "--strict", "--host", "0.0.0.0", PYTHONPATH=str(site))
+    try:
+        refused = httpx.get(f"{running.url}/shout")
+    finally:
+        running.stop()
+    assert refused.status_code == 403
+    assert refused.json()["error"].startswith("The list of models that can shout is closed because")
 
 
 def test_a_call_value_reaches_the_worker_edge_of_the_same_package(server: Running) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from inferstream.dataplane.access import Access
+from inferstream.dataplane.access import Authority
 from inferstream.dataplane.call import Call
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.dataplane.execution.base import Execution
@@ -67,8 +67,9 @@ class Schedule:
         server = SERVER.model_copy(update={"shutdown_grace": plan.grace})
         settings = MODEL.model_copy(update=plan.settings)
         meters = Meters()
-        registry = Registry(server, InMemoryRepository([settings]), self._load, meters)
-        dataplane = DataPlane(server, registry, Access(server))
+        access = Authority(server)
+        registry = Registry(server, access, InMemoryRepository([settings]), self._load, meters)
+        dataplane = DataPlane(server, registry, access)
         await registry.load("m")
         self.meters = meters.of("m", None)
         slots = free_slots(registry)

@@ -101,6 +101,8 @@ class Shared(ServerParts):
     """What plug-ins make for each model."""
     edges: "CallEdges | None" = None
     """Which models call others; None where there are no other models."""
+    shares_responses: bool = False
+    """Whether all clients share cached responses; otherwise each principal has its own."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from time import monotonic
 from typing import Any
 
 from ...errors import InferenceFailed, Overloaded
-from ...keys.access_control import shares_responses
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.stages import CacheMeters, StoreMeters
@@ -203,8 +202,7 @@ def cached(model: Pipeline, store: Store, shared: Shared) -> Pipeline:
         inner = Live(Deadline(inner, limit), default)
     seconds = settings.cache_ttl or store.seconds
     most = model.slots.count + settings.max_queue
-    apart = not shares_responses(shared.settings)
-    cache = Cache(inner, store, seconds, most, model.meters.of(CacheMeters), apart)
+    cache = Cache(inner, store, seconds, most, model.meters.of(CacheMeters), not shared.shares_responses)
     at_retirement = (*model.at_retirement, cache.clear)
     # A cached response needs no place in the queue.
     return replace(model, handler=cache, form=None, refuse=None, at_retirement=at_retirement)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from ... import processors
 from ...errors import ModelLoadFailed
 from ...functions.injection import replacements_var
-from ...keys.access_control import keys_configured
 from ...processes.devices import VARIABLE, visible_devices
 from ...repository.environments import environment_of, python_in
 from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
+from ..access import Authority
 from ..execution.base import BuildRouteHandler, Execution
 from ..execution.local import Local
-from ..residency import HOST, Residency, calls_evict
+from ..residency import HOST, Residency
 from ..stages.live import limit_of
 from .memory import held_by
 
@@ -48,6 +48,7 @@ class Placements:
     def __init__(
         self,
         settings: Settings,
+        access: Authority,
         meters: WorkerMeters,
         build_route_handler: BuildRouteHandler,
         worker_script: str,
@@ -66,8 +67,8 @@ class Placements:
             settings.idle_unload,
             partial(held_by, devices=bool(settings.max_device_memory)),
             lambda: [] if self._spares is None else self._spares.processes,
-            calls_evict=calls_evict(settings),
-            names_models=not keys_configured(settings),
+            calls_evict=access.calls_evict,
+            names_models=not access.requires_credentials,
         )
 
     def start(self) -> None:

@@ -12,14 +12,12 @@ import msgspec
 
 from ... import processors
 from ...allocator import keep_freed_memory
-from ...dataplane.access import Access
+from ...dataplane.access import build_authority
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.peers import PackedQuestion, Peers, Questions
 from ...dataplane.workers.loads import WorkerLoads
 from ...garbage import settle
 from ...imports.folders import share_folders
-from ...keys.access_control import keys_configured
-from ...keys.counters import Counters
 from ...processes import membership
 from ...processes.custom_metrics import CustomMetricSender
 from ...processes.descriptors import Intake
@@ -55,7 +53,7 @@ class FrontEnd:
     _loading: Loading
     _peers: Peers
 
-    def __init__(self, end: socket.socket, intake: socket.socket, loads: int, counters: int) -> None:
+    def __init__(self, end: socket.socket, intake: socket.socket, loads: int, shared: int | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._workers = WorkerMeters(MetricFiles(None))
         self._doors: Doors | None = None
@@ -83,7 +81,7 @@ class FrontEnd:
         self.metrics = CustomMetricSender(self._send)
         self._intake = intake
         self._loads = loads
-        self._counters = counters
+        self._shared = shared
 
     def _start(self, frame: frames.Configure) -> None:
         settings = self._settings = Settings.from_complete(frame.settings)
@@ -101,15 +99,14 @@ class FrontEnd:
         self._questions = questions = Questions(frame.questions, settings.strict)
         self._peers = Peers(frame.index, frame.count, self._ask_peer)
         self._peers.answers(PackedQuestion, lambda packed: self._peers.answer(questions.unpack(packed)))
-        self._registry = FrontEndRegistry(settings, self._meters, self._peers, self._ask, self._send)
+        self._access = access = build_authority(
+            settings, index=frame.index, count=frame.count, shared=self._shared
+        )
+        self._registry = FrontEndRegistry(settings, access, self._meters, self._peers, self._ask, self._send)
         loads = WorkerLoads(self._loads, frame.index, frame.count)
         which = (frame.index, frame.count)
         self._loading = Loading(settings, which, self._workers, self._send, loads)
         Intake(self._intake, self._loading.arrived)
-        counters = None
-        if keys_configured(settings):
-            counters = Counters(self._counters, frame.index, frame.count)
-        self._access = access = Access(settings, counters, saves=False)
         access.start()
         self._dataplane = DataPlane(settings, self._registry, access, self._peers)
         self._edges = build_edges(self._registry.parts)
@@ -174,10 +171,10 @@ class FrontEnd:
             self._send(frames.Counted(self._families()))
 
 
-def main(parent: int, end: int, lifeline: int, intake: int, loads: int, counters: int) -> None:
+def main(parent: int, end: int, lifeline: int, intake: int, loads: int, shared: int | None = None) -> None:
     """Serve as a front end of the process `parent`, with the descriptors that it has opened."""
-    membership.belong_to(parent, end, lifeline, intake, loads, counters)
+    membership.belong_to(parent, end, lifeline, intake, loads, *([] if shared is None else [shared]))
 
     membership.run(
-        lambda: FrontEnd(socket.socket(fileno=end), socket.socket(fileno=intake), loads, counters).metrics
+        lambda: FrontEnd(socket.socket(fileno=end), socket.socket(fileno=intake), loads, shared).metrics
     )

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,7 @@ class FrontEndProcess:
         index: int,
         handlers: "Callable[[FrontEndProcess], Handlers]",
         variables: dict[str, str],
-        memory: tuple[int, int],
+        memory: Sequence[int],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._intake, theirs = descriptors.intake()

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
+from ...dataplane.access import Authority
 from ...dataplane.execution.base import Execution
 from ...dataplane.peers import Peers
 from ...dataplane.serving import ServedModel, Serving
@@ -31,12 +32,13 @@ class FrontEndRegistry(Serving):
     def __init__(
         self,
         settings: Settings,
+        access: Authority,
         meters: Meters,
         peers: Peers | None,
         ask: Asking,
         send: Callable[[Frame], object],
     ) -> None:
-        super().__init__(settings, meters, peers)
+        super().__init__(settings, access, meters, peers)
         self._ask = ask
         self._supervisor_ready = False
         self._prepared: dict[int, asyncio.Task[ServedModel]] = {}

@@ -11,6 +11,7 @@ import msgspec
 import orjson
 
 from ...concurrency.tasks import Tasks
+from ...dataplane.access import Authority
 from ...dataplane.execution.base import Execution
 from ...dataplane.peers import PackedQuestion, Peers, Questions
 from ...dataplane.registry import LoadModel, Registry
@@ -19,8 +20,6 @@ from ...dataplane.workers.loads import WorkerLoads, create_loads
 from ...dataplane.workers.process import WorkerProcess
 from ...errors import InferstreamError, WorkerLost
 from ...imports.folders import shared_folders
-from ...keys.access_control import keys_configured
-from ...keys.counters import Counters, create_counters
 from ...processes.endpoint import Handlers
 from ...processes.frames import PeerQuestion, answer_type
 from ...settings import ModelSettings, Settings
@@ -66,10 +65,6 @@ class Supervisor:
         self._numbers = count(1)
         self._memory = create_loads(self.count)
         self._loads = WorkerLoads(self._memory, 0, self.count)
-        self._counting = create_counters(self.count)
-        keys = keys_configured(settings)
-        self.counters = Counters(self._counting, 0, self.count) if keys else None
-        """What keys have used, in all front ends; None without keys."""
         self._past = Sums()
         self._tasks = Tasks()
         self._keepers: list[asyncio.Task[None]] = []
@@ -94,9 +89,10 @@ class Supervisor:
             frames.Records: lambda frame: self._log.passed(front_end, frame),
         }
 
-    def start(self, registry: Registry, ports: dict[str, int]) -> None:
+    def start(self, registry: Registry, access: Authority, ports: dict[str, int]) -> None:
         """Start the front ends; each opens these ports when it serves the models of `registry`."""
         self._registry = registry
+        self._access = access
         self._log = SharedLog(registry, self._models.front_ends)
         self._ports = ports
         self._keepers = [asyncio.create_task(self._keep(index)) for index in range(1, self.count)]
@@ -163,7 +159,8 @@ class Supervisor:
         """Start a front end and wait for its end; whether it has served."""
         try:
             variables = self._files.variables() if self._settings.metrics_endpoint else {}
-            front_end = FrontEndProcess(index, self._handlers_of, variables, (self._memory, self._counting))
+            memory = [each for each in (self._memory, self._access.shared) if each is not None]
+            front_end = FrontEndProcess(index, self._handlers_of, variables, memory)
         except OSError as error:
             logger.error("a front end cannot be started: %s", error.strerror)
             return False
@@ -181,8 +178,7 @@ class Supervisor:
             self._past.add(front_end.families, over=True)
             self._files.ended(front_end.pid)
             self._loads.forget(index)
-            if self.counters is not None:
-                self.counters.forget(index)
+            self._access.forget(index)
             self._count_serving()
         self._own.lost += 1
         logger.error("front end %d %s", front_end.pid, front_end.how)
@@ -300,5 +296,4 @@ class Supervisor:
         ended = await asyncio.gather(*(front_end.end(seconds) for front_end in front_ends))
         self._tasks.cancel()
         os.close(self._memory)
-        os.close(self._counting)
         return all(ended)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
-from ...dataplane.access import Access
+from ...dataplane.access import Authority
 from ...dataplane.admission import Admission
 from ...dataplane.call import header_priority, header_timeout
 from ...dataplane.caller import Caller
@@ -60,7 +60,7 @@ class RpcContext(Protocol):
     def add_trailing_metadata(self, metadata: Metadata, /) -> None: ...
 
 
-def caller_of(context: RpcContext, access: Access) -> Caller:
+def caller_of(context: RpcContext, access: Authority) -> Caller:
     """The client of an RPC, with its priority and the earlier of its two time limits. Raises InvalidRequest."""
     metadata = context.metadata
     if (split := metadata.split) is None:

@@ -5,8 +5,8 @@ from binascii import Error, a2b_base64, b2a_base64
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
+from ...dataplane.caller import SplitHeaders
 from ...errors import InvalidRequest
-from ...keys.credentials import SplitHeaders
 
 Header = tuple[bytes, bytes]
 """The name in lower case, and the value."""
@@ -48,7 +48,7 @@ class CallMetadata:
         self.request_id = find(REQUEST_ID)
         self.timeout = find(TIMEOUT)
         self.split: SplitHeaders | None = None
-        """Metadata for models, and those that may hold a key; None before the first call."""
+        """Metadata for models, and those that may hold credentials; None before the first call."""
 
 
 def metadata_of(headers: Iterable[Header]) -> Metadata:

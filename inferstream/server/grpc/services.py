@@ -8,7 +8,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from ...dataplane.access import OPEN, Action
+from ...dataplane.access import Action
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidSettings, NotStarted
 from ...extensions import RPCS, leave_out, loaded
@@ -119,7 +119,7 @@ class Services:
         if service.needs_start:
             behaviour = self.when_started(behaviour)
         kind = KINDS[method.client_streaming, method.server_streaming]
-        if action not in OPEN and method.name not in service.own_checks:
+        if action not in self._access.open and method.name not in service.own_checks:
             check = self._checked if kind == "UNARY" else self._checked_stream
             behaviour = check(behaviour, action, service.of_models)
         request: RequestType[object] = GetMessageClass(method.input_type)

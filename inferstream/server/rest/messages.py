@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from ...concurrency.scope import ClientLeft as ClientLeft
+from ...dataplane.caller import SplitHeaders
 from ...errors import Code, InferstreamError, InvalidRequest, Refused, UnsupportedEncoding
-from ...keys.credentials import SplitHeaders
 from ...protos.unwritable_outputs import unwritable
 from ..compression import DEFLATE, GZIP, deflate, inflate, too_large
 from ..headers import sendable as sendable
@@ -95,7 +95,7 @@ class Head:
         self.limited = not (self.pace is self.priority is self.timeout is None)
         """Whether it states a limit or a priority."""
         self.split: SplitHeaders | None = None
-        """Headers for models, and those that may hold a key; None before the first request with this head."""
+        """Headers for models, and those that may hold credentials; None before the first request with this head."""
         self.trusted = False
         """Whether the headers are those of no foreign page, and announce a body that may come."""
 

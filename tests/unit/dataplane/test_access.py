@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from inferstream.dataplane.access import CLOSED, Access, Action
+from inferstream import extensions
+from inferstream.dataplane.access import Action, Authority, build_authority
 from inferstream.dataplane.caller import Caller
-from inferstream.errors import ModelNotFound, PermissionDenied
+from inferstream.errors import InvalidSettings, ModelNotFound, PermissionDenied
+from inferstream.extensions import AUTHORITIES, Plugin
 from inferstream.keys.authenticator import KeyAuthenticator
 from inferstream.keys.errors import LimitExceeded, Unauthenticated
 from inferstream.keys.principal import Principal
 from inferstream.keys.secret import digest_of, new_key
+from inferstream.plugins.keys.authority import KeyAuthority
 from inferstream.settings import Settings
 from inferstream.types import Headers
 
@@ -35,15 +38,15 @@ CALLER = Caller(Headers(()), "v2")
 def test_management_documentation_and_the_access_log_are_closed_beyond_loopback(
     host: str, allowed: bool, opened: bool
 ) -> None:
-    access = Access(Settings(host=host, allow_open_repository=allowed))
+    access = Authority(Settings(host=host, allow_open_repository=allowed))
     assert access.repository_open is opened
-    for action in Action:
-        if opened or action not in CLOSED:
+    for action in Action.registered():
+        if opened or not action.closed:
             access.check(action, CALLER)
             continue
-        with pytest.raises(PermissionDenied, match=f"{CLOSED[action]} is closed .* allow_open_repository"):
+        with pytest.raises(PermissionDenied, match=f"{action.closed} is closed .* allow_open_repository"):
             access.check(action, CALLER, "m")
-    assert set(CLOSED) == {
+    assert {action for action in Action.registered() if action.closed} == {
         Action.REPOSITORY_READ,
         Action.REPOSITORY_WRITE,
         Action.ACCESS_LOG,
@@ -54,7 +57,7 @@ def test_management_documentation_and_the_access_log_are_closed_beyond_loopback(
 
 
 def test_who_embeds_an_application_decides_about_its_documentation() -> None:
-    access = Access(Settings(host="0.0.0.0"), embedded=True)
+    access = Authority(Settings(host="0.0.0.0"), embedded=True)
     access.check(Action.DOCUMENTATION, CALLER)
     access.check(Action.REFLECTION, CALLER)
     with pytest.raises(PermissionDenied):
@@ -77,7 +80,7 @@ def keyed(tmp_path: Path, scopes: list[str], models: list[str]) -> Settings:
 
 
 def test_a_key_needs_scope_and_model(tmp_path: Path) -> None:
-    access = Access(keyed(tmp_path, ["infer", "metrics"], ["a*"]))
+    access = build_authority(keyed(tmp_path, ["infer", "metrics"], ["a*"]))
     caller = Caller(Headers([(b"x-api-key", KEY.encode())]), "v2")
     access.check(Action.METRICS, caller)
     access.check(Action.INFER, caller, "ab")
@@ -91,22 +94,22 @@ def test_a_key_needs_scope_and_model(tmp_path: Path) -> None:
 
 
 def test_model_code_gets_no_key(tmp_path: Path) -> None:
-    access = Access(keyed(tmp_path, ["infer"], ["*"]))
+    access = build_authority(keyed(tmp_path, ["infer"], ["*"]))
     raw = [(b"x-a", b"1"), (b"x-api-key", KEY.encode())]
     split = access.split(raw)
-    remembered = Caller(Headers(split.public), "v2", None, split.shown)
+    remembered = Caller(Headers(split[0]), "v2", None, split[1])
     for caller in (Caller(Headers(raw), "v2"), remembered):
         for _ in range(2):  # of a connection, for each of its requests
             access.check(Action.INFER, caller, "m")
             assert (caller.principal, dict(caller.headers)) == ("ann", {"x-a": "1"})
             assert caller.headers.raw == [(b"x-a", b"1")]
-    assert Access(Settings()).split(raw) == (raw, None)
+    assert Authority(Settings()).split(raw) == (raw, None)
 
 
 def test_a_known_key_is_not_hashed_again_and_still_expires(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    access = Access(keyed(tmp_path, ["infer"], ["*"]))
+    access = build_authority(keyed(tmp_path, ["infer"], ["*"]))
     caller = Caller(Headers([(b"x-api-key", KEY.encode())]), "v2")
     access.check(Action.INFER, caller, "m")
     hashed: list[str] = []
@@ -122,15 +125,15 @@ def test_a_known_key_is_not_hashed_again_and_still_expires(
     access.check(Action.INFER, Caller(Headers([("authorization", f"Bearer {KEY}")]), "v2"), "m")
     assert hashed == [KEY]
     assert caller.key is not None
-    caller.key.expires = 1.0
+    caller.key.expires = 1.0  # type: ignore[attr-defined]
     with pytest.raises(Unauthenticated, match="expired"):
         access.check(Action.INFER, caller, "m")
     assert (caller.principal, caller.key) == (None, None)
 
 
 async def test_a_revoked_key_leaves_nothing_on_its_caller(tmp_path: Path) -> None:
-    access = Access(keyed(tmp_path, ["infer"], ["*"]))
-    assert access.keys is not None
+    access = build_authority(keyed(tmp_path, ["infer"], ["*"]))
+    assert isinstance(access, KeyAuthority)
     caller = Caller(Headers([(b"x-api-key", KEY.encode())]), "v2")
     access.check(Action.INFER, caller, "m")
     (tmp_path / "keys.json").write_text('{"version": 1, "keys": []}')
@@ -141,7 +144,7 @@ async def test_a_revoked_key_leaves_nothing_on_its_caller(tmp_path: Path) -> Non
 
 
 async def test_the_audit_log_needs_no_keys_and_has_a_refusal_once(tmp_path: Path) -> None:
-    access = Access(Settings(host="0.0.0.0", audit_log=str(tmp_path / "audit.jsonl")))
+    access = build_authority(Settings(host="0.0.0.0", audit_log=str(tmp_path / "audit.jsonl")))
     with pytest.raises(PermissionDenied) as refused:
         access.check(Action.REPOSITORY_WRITE, CALLER, "m")
     access.refused("load", CALLER, "m", refused.value)
@@ -167,9 +170,58 @@ async def test_what_is_no_inference_is_limited_too(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "keys.json").read_text())
     document["keys"][0]["limits"] = {"requests_per_second": 0.001, "burst": 1}
     (tmp_path / "keys.json").write_text(json.dumps(document))
-    access = Access(settings)
+    access = build_authority(settings)
     caller = Caller(Headers([(b"x-api-key", KEY.encode())]), "v2")
     access.check(Action.CUSTOM_ROUTE, caller, "m")
     await access.run(Action.CUSTOM_ROUTE, caller, "m", partial(asyncio.sleep, 0))
     with pytest.raises(LimitExceeded):
         await access.run(Action.CUSTOM_ROUTE, caller, "m", partial(asyncio.sleep, 0))
+
+
+class Guard(Authority):
+    """An authority of another package."""
+
+    @classmethod
+    def of(
+        cls, settings: Settings, *, embedded: bool, index: int, count: int, shared: int | None
+    ) -> "Guard | None":
+        return cls(settings) if settings.server_name == "guarded" else None
+
+
+def test_settings_turn_on_one_authority_and_none_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = Plugin("inferstream", AUTHORITIES, "keys", extensions.plugins(AUTHORITIES)["keys"].value, "keys")
+    found = {"keys": keys, "guard": Plugin("guard", AUTHORITIES, "guard", f"{__name__}:Guard", "guard")}
+    monkeypatch.setattr(extensions, "plugins", lambda group: found if group == AUTHORITIES else {})
+    assert type(build_authority(Settings())) is Authority
+    assert type(build_authority(Settings(server_name="guarded"))) is Guard
+    with pytest.raises(InvalidSettings, match="the settings turn on another authority as well"):
+        build_authority(keyed(tmp_path, [], []).model_copy(update={"server_name": "guarded"}))
+    for value, reason in ((f"{__name__}:KEY", "it is no subclass of Authority"), ("absent:thing", "absent")):
+        found["guard"] = Plugin("guard", AUTHORITIES, "guard", value, "guard")
+        with pytest.raises(InvalidSettings, match=reason):
+            build_authority(Settings())
+
+
+async def test_front_ends_count_in_the_memory_of_the_first(tmp_path: Path) -> None:
+    settings = keyed(tmp_path, ["infer"], ["*"])
+    document = json.loads((tmp_path / "keys.json").read_text())
+    document["keys"][0]["limits"] = {"in_flight": 1}
+    (tmp_path / "keys.json").write_text(json.dumps(document))
+    first = build_authority(settings, count=2)
+    assert first.shared is not None
+    second = build_authority(settings, index=1, count=2, shared=first.shared)
+    assert second.shared is None
+    caller = Caller(Headers([(b"x-api-key", KEY.encode())]), "v2")
+    for access in (first, second):
+        access.check(Action.INFER, caller)
+    assert isinstance(second, KeyAuthority)
+    second.keys.quotas.begin(caller.key)  # type: ignore[arg-type]
+    with pytest.raises(LimitExceeded):
+        await first.run(Action.CUSTOM_ROUTE, caller, "m", partial(asyncio.sleep, 0))
+    first.forget(1)  # it was killed
+    await first.run(Action.CUSTOM_ROUTE, caller, "m", partial(asyncio.sleep, 0))
+    await first.close()
+    assert first.shared is None
+    assert build_authority(Settings(frontends=2), count=2).shared is None

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from inferstream.dataplane.access import Access
+from inferstream.dataplane.access import Authority
 from inferstream.dataplane.admission import Admission
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.caller import Caller
@@ -77,7 +77,7 @@ def test_later_requests_get_cloudevents_headers_too() -> None:
 def plane(served: Any, draining: bool = False) -> DataPlane:
     registry = SimpleNamespace(serving=lambda *_: served, get=lambda *_: served, draining=draining)
     settings = Settings()
-    return DataPlane(settings, cast(Any, registry), Access(settings))
+    return DataPlane(settings, cast(Any, registry), Authority(settings))
 
 
 def test_a_full_queue_refuses_before_anything_is_parsed() -> None:

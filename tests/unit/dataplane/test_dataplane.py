@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from inferstream.dataplane.access import Access
+from inferstream.dataplane.access import Authority
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.dataplane.serving import Serving
 from inferstream.settings import Settings
@@ -17,7 +17,7 @@ def test_sequences_are_an_extension_of_a_server_with_one_front_end(front_ends: i
             return lambda *_: ()
 
     settings = Settings(frontends=front_ends)
-    dataplane = DataPlane(settings, cast(Serving, Registry()), Access(settings))
+    dataplane = DataPlane(settings, cast(Serving, Registry()), Authority(settings))
     extensions = dataplane.server_metadata().extensions
     assert ("sequence" in extensions, "sequence(string_id)" in extensions) == (there, there)
     assert "statistics" in extensions

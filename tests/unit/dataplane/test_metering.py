@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from inferstream.dataplane.call import Call, Handler, Operation
-from inferstream.dataplane.caller import Caller, Picked
-from inferstream.dataplane.metering import Metering, metered
+from inferstream.dataplane.caller import Caller
+from inferstream.dataplane.metering import Metering
+from inferstream.dataplane.proxies import Picked
 from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.shares import Shares
 from inferstream.errors import Abandoned, Draining, InferenceFailed, ModelError, ModelNotFound, Overloaded
@@ -111,7 +112,7 @@ async def test_a_key_in_the_place_of_a_name_or_an_id_is_in_no_line() -> None:
     assert client.key is not None
     metering_.refused("infer", client, key, ModelNotFound(key))
     asked = Call(Operation.INFER, "m", None, InferenceRequest(id=key, inputs=[]), {})
-    await metered(metering_, answered(), asked, client, 0, client.key, 5)
+    await metering_.open(answered(), asked, client, 0, client.key, 5)
     assert [(record.model, record.request_id) for record in records] == [("ifs_***", ""), ("m", "ifs_***")]
 
 
@@ -127,7 +128,7 @@ async def test_calls_that_end_by_the_same_error_have_a_line_each() -> None:
 
     assert client.key is not None
     with pytest.raises(Draining):
-        await metered(metering_, stopped, call(), client, 0, client.key, 5)
+        await metering_.open(stopped, call(), client, 0, client.key, 5)
     with pytest.raises(Draining):
         await metering_.run("load", client, "m", 0, stop)
     metering_.refused("infer", caller(), "m", ended)
@@ -146,7 +147,7 @@ async def test_a_call_belongs_to_the_key_that_it_began_with() -> None:
         client.principal = client.key = None
 
     assert client.key is not None
-    await metered(metering_, refused_meanwhile, call(), client, 0, client.key, 5)
+    await metering_.open(refused_meanwhile, call(), client, 0, client.key, 5)
     client = caller()
     await metering_.run("load", client, "m", 0, load)
     assert [record.principal for record in records] == ["alice"] * 2
@@ -201,10 +202,10 @@ async def test_a_call_counts_with_its_tokens_and_bytes_however_it_ends() -> None
     metering_, records = metering()
     who = caller()
     assert who.key is not None
-    await metered(metering_, answered(), call(), who, 10, who.key, 5)
-    await metered(metering_, answered(prompt_tokens=3, completion_tokens=4), call(), who, 20, who.key, 5)
+    await metering_.open(answered(), call(), who, 10, who.key, 5)
+    await metering_.open(answered(prompt_tokens=3, completion_tokens=4), call(), who, 20, who.key, 5)
     with pytest.raises(InferenceFailed):
-        await metered(metering_, failing, call(), who, 30, who.key, 5)
+        await metering_.open(failing, call(), who, 30, who.key, 5)
     metering_.quotas.tick()
     [(key, _, used)] = metering_.quotas.take_used()
     assert (key, used) == ("k1", (3, 0, 8, 60))
@@ -230,7 +231,7 @@ async def test_a_share_is_charged_with_what_a_call_has_used(handler: Handler, us
         before = shares.flow(name, 5).used
         with suppress(InferenceFailed):
             assert client.key is not None
-            await metered(metering_, charged, call(), client, 0, client.key, 5)
+            await metering_.open(charged, call(), client, 0, client.key, 5)
         assert shares.flow(name, 5).used - before == used
         assert shares.flow(name, 5).usual == used
 
@@ -244,5 +245,5 @@ async def test_the_last_call_that_ended_is_the_usual_one() -> None:
         return await answered()(call)
 
     assert client.key is not None
-    await metered(metering_, beside_a_larger_one, call(), client, 0, client.key, 5)
+    await metering_.open(beside_a_larger_one, call(), client, 0, client.key, 5)
     assert shares.flow("alice", 5).usual == 1

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from inferstream import MLModel, ModelSettings
+from inferstream.dataplane.access import Authority
 from inferstream.dataplane.call import Call, Handler, Operation
 from inferstream.dataplane.execution.local import Local
 from inferstream.dataplane.pipeline import STAGES, build_pipeline, build_shared
@@ -191,14 +192,14 @@ async def test_a_stage_that_returns_no_pipeline_fails_the_load_and_is_named(
         return Local(Leaves(settings))
 
     repository = InMemoryRepository([ModelSettings(implementation=Leaves, name="m")])
-    registry = Registry(Settings(), repository, load, Meters())
+    registry = Registry(Settings(), Authority(Settings()), repository, load, Meters())
     await registry.start()
     why = "stage broken of model m returned a str, not a Pipeline"
     assert why in caplog.text
     assert [(item.state, item.reason) for item in await registry.index(False)] == [(State.UNAVAILABLE, why)]
     assert unloaded == ["m"]
     with pytest.raises(ModelLoadFailed, match=why):
-        await Registry(Settings(strict=True), repository, load, Meters()).start()
+        await Registry(Settings(strict=True), Authority(Settings()), repository, load, Meters()).start()
 
 
 def test_families_are_shown_in_one_order_whatever_is_loaded_first() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from inferstream import MLModel
-from inferstream.dataplane.access import Access
+from inferstream.dataplane.access import Authority
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.dataplane.execution.local import Local
 from inferstream.dataplane.registry import Registry
@@ -50,8 +50,8 @@ class Models:
 
     def __init__(self) -> None:
         self.repository = Folder([self._settings("1", "start"), self._settings("2", "demand")])
-        self.registry = Registry(Settings(), self.repository, self._load, Meters())
-        self.dataplane = DataPlane(Settings(), self.registry, Access(Settings()))
+        self.registry = Registry(Settings(), Authority(Settings()), self.repository, self._load, Meters())
+        self.dataplane = DataPlane(Settings(), self.registry, Authority(Settings()))
         self.fails: Callable[[], Exception] | None = None
 
     def _settings(self, version: str, load: str) -> ModelSettings:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from inferstream.dataplane.residency import HOST, Bytes, Residency, Resident, evicts_var
+from inferstream.dataplane.access import evicts_var
+from inferstream.dataplane.residency import HOST, Bytes, Residency, Resident
 from inferstream.errors import ModelLoadFailed
 from inferstream.processes.errors import OutOfMemory
 

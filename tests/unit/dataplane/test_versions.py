@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from inferstream.dataplane.access import Authority
 from inferstream.dataplane.serving import Serving
 from inferstream.errors import ModelNotFound, ModelNotReady
 from inferstream.settings import Settings
@@ -29,7 +30,8 @@ class Loaded(Serving):
 
 
 def serving(*keys: tuple[str, str | None], **settings: Any) -> Loaded:
-    found = Loaded(Settings(**settings), Meters("rest_server"))
+    given = Settings(**settings)
+    found = Loaded(given, Authority(given), Meters("rest_server"))
     for name, version in keys:
         execution = SimpleNamespace(routes=[], signature=Signature())
         served: Any = SimpleNamespace(execution=execution, version=version, handler=None)

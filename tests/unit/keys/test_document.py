@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from inferstream.errors import InvalidSettings
 from inferstream.keys.document import Document, expiry, merged, parsed, written
-from inferstream.keys.principal import NO_LIMITS, SCOPES, KeyLimits
+from inferstream.keys.principal import NO_LIMITS, KeyLimits, known_scopes
 from inferstream.keys.secret import new_key
 
 from .documents import entry
@@ -100,7 +100,12 @@ def test_a_limit_of_zero_is_one():
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(SCOPES),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(known_scopes()),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*GOOD, "limits", "x"]), inner)
     ),
@@ -131,7 +136,7 @@ NAMES = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=
         st.from_regex(r"[a-z0-9]{1,8}", fullmatch=True),
         st.tuples(
             NAMES,
-            st.lists(st.sampled_from(SCOPES)),
+            st.lists(st.sampled_from(known_scopes())),
             st.lists(NAMES),
             st.none() | st.datetimes().map(lambda time: f"{time.isoformat()}Z"),
             st.integers(0, 2**70) | st.none(),

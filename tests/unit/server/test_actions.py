@@ -13,8 +13,7 @@ import pytest
 import pytest_asyncio
 
 from inferstream import App, MLModel, ModelSettings, custom_handler
-from inferstream.dataplane.access import OPEN as ALLOWED
-from inferstream.dataplane.access import SCOPES, Access, Action
+from inferstream.dataplane.access import Action, Authority, build_authority
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferstreamError, PermissionDenied
 from inferstream.kafka.messages import admission_of
@@ -30,6 +29,7 @@ from inferstream.server.rest.server import metrics_service
 from inferstream.server.rest.websocket import WebSocketDoor
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
+from inferstream.types import Headers
 
 one_loop = pytest.mark.asyncio(loop_scope="module")
 
@@ -64,7 +64,7 @@ async def closed_to_all() -> AsyncIterator[tuple[Application, list[Action]]]:
     def check(action: Action, caller: Caller, model: str | None = None) -> None:
         assert isinstance(caller, Caller)
         asked.append(action)
-        if action not in ALLOWED:
+        if not action.is_open:
             raise PermissionDenied("closed")
 
     async with Application(MODELS) as application:
@@ -220,7 +220,7 @@ def entry(id: str, scopes: list[str], **more: object) -> dict[str, object]:
 @asynccontextmanager
 async def keyed() -> AsyncIterator[tuple[Application, list[Action]]]:
     """An application with keys, and the operations that were asked for."""
-    every = [*{scope for scope in SCOPES.values() if scope is not None}]
+    every = [*{action.scope for action in Action.registered() if action.scope is not None}]
     entries = [
         entry("right", every),
         entry("scopeless", []),
@@ -276,7 +276,7 @@ async def ask(guarded: tuple[Application, list[Action]], method: str, path: str,
     transport = httpx.ASGITransport(application.asgi)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         response = await client.request(method, path, headers={"accept": "text/html", **headers})
-    scopes = [SCOPES.get(action) for action in asked]
+    scopes = [action.scope for action in asked]
     if method in ("GET", "HEAD") and path in OPEN:
         assert response.status_code == 200
     elif refusal is None or (who == "without scope" and not any(scopes)):
@@ -308,7 +308,7 @@ async def test_each_rpc_and_each_kind_of_key(guarded: Any, who: str) -> None:
     actions = actions_of(application)
     for rpc in [*application.rpcs._rpcs.values(), *application.rpcs.typed._rpcs.values()]:
         action = actions.get(rpc.path, Action.INFER)
-        if action is Action.HEALTH or (who == "without scope" and SCOPES[action] is None):
+        if action is Action.HEALTH or (who == "without scope" and action.scope is None):
             continue
         code = StatusCode.OK
         try:
@@ -340,11 +340,32 @@ async def test_a_record_of_kafka_brings_its_key_in_a_header(guarded: Any) -> Non
 
 
 def test_every_operation_has_a_scope_or_needs_none() -> None:
-    assert set(SCOPES) == set(Action) - set(ALLOWED)
+    needed = {action.name: action.scope for action in Action.registered() if not action.is_open}
+    assert {name for name, scope in needed.items() if scope is None} == {
+        *("cancel", "resume", "server_metadata", "model_metadata"),
+    }
+    assert list(dict.fromkeys(filter(None, needed.values()))) == [
+        *("infer", "stream", "repository", "metrics", "docs", "access"),
+    ]
+
+
+async def test_an_operation_that_is_not_registered_is_refused() -> None:
+    new = [
+        Action("new", scope=None),
+        Action("free", scope=None, is_open=True),
+        Action("infer", scope="infer"),
+    ]
+    caller = Caller(Headers([(b"x-api-key", KEYS["right"].encode())]), "v2")
+    async with keyed() as (application, _):
+        for access in (Authority(Settings()), Authority(Settings(host="0.0.0.0")), application.access):
+            access.check(Action.INFER, caller)
+            for action in new:
+                with pytest.raises(PermissionDenied, match=f'operation "{action.name}" is not registered'):
+                    access.check(action, caller)
 
 
 def test_without_keys_nobody_is_authenticated() -> None:
-    assert Access(Settings()).keys is None
+    assert type(build_authority(Settings())) is Authority
 
 
 @one_loop

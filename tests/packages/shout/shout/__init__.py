@@ -8,6 +8,7 @@ extension = Extension(
     flags={"shout-hush-header": Flag("Header of calls that are refused.", after="strict")},
     commands={"shout": "shout.command:shout"},
     dialects={"shout": "shout.dialect:Shout"},
+    actions={"listen": "shout.action:LISTEN"},
     stream_dialects={"shout": "shout.stream:ShoutStream"},
     rpcs={"shout": "shout.rpc:ShoutService"},
     messages={"count": "shout.count"},

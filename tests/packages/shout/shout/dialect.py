@@ -5,7 +5,7 @@ from typing import Any
 
 from inferstream.codecs import StringCodec
 from inferstream.errors import InvalidRequest
-from inferstream.ext.calls import Action, Admission, Caller, Operation
+from inferstream.ext.calls import Admission, Caller, Operation
 from inferstream.ext.http import (
     Answer,
     Exchange,
@@ -19,6 +19,7 @@ from inferstream.ext.http import (
 )
 from inferstream.types import InferenceRequest, InferenceResponse
 
+from .action import LISTEN
 from .count import Shouts
 from .facet import Voice
 
@@ -28,7 +29,7 @@ class Shout(InferenceDialect):
     inferences = {"/shout/{model_name}": Operation.INFER}
 
     def reads(self) -> Sequence[ReadClaim]:
-        return [ReadClaim("/shout", Action.SERVER_METADATA, self._models)]
+        return [ReadClaim("/shout", LISTEN, self._models)]
 
     def described(self) -> Mapping[str, Any]:
         return {"/shout": describe_get("The models that can shout")}

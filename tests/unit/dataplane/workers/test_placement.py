@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import pytest
 
+from inferstream.dataplane.access import Authority
 from inferstream.dataplane.workers.placement import Placement, Placements
 from inferstream.processes.spawning import Program
 from inferstream.settings import Settings
@@ -19,7 +20,8 @@ def _eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def programs_of(workers: int) -> list[Program]:
     meters = WorkerMeters(MetricFiles(None))
-    placements = Placements(Settings(metrics_endpoint=None), meters, cast(Any, None), "worker.py")
+    settings = Settings(metrics_endpoint=None)
+    placements = Placements(settings, Authority(settings), meters, cast(Any, None), "worker.py")
     return placements._programs(Placement(workers, None, None, ()))
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from inferstream.dataplane.access import Authority
 from inferstream.errors import ModelLoadFailed, ModelNotReady
 from inferstream.server.frontends import frames
 from inferstream.server.frontends.registry import FrontEndRegistry
@@ -28,7 +29,9 @@ class Supervisor:
 
 def registry() -> tuple[FrontEndRegistry, Supervisor]:
     supervisor = Supervisor()
-    made = FrontEndRegistry(Settings(), Meters(), None, supervisor.ask, supervisor.sent.append)
+    made = FrontEndRegistry(
+        Settings(), Authority(Settings()), Meters(), None, supervisor.ask, supervisor.sent.append
+    )
     return made, supervisor
 
 

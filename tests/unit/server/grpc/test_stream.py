@@ -3,7 +3,7 @@
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from inferstream.dataplane.access import Access, Action
+from inferstream.dataplane.access import Action, Authority
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InvalidRequest, InvalidSettings, Overloaded, Unsupported
 from inferstream.extensions import STREAM_DIALECTS, Plugin
@@ -109,7 +109,7 @@ class FullDataPlane:
     """Refuses every request."""
 
     events = None
-    access = Access(Settings())
+    access = Authority(Settings())
 
     def __init__(self) -> None:
         self.refusals: list[tuple[str, str]] = []

@@ -14,7 +14,6 @@ from inferstream.ext.http import (
 )
 from inferstream.plugins.page.settings import PageSettings
 
-from .....keys.access_control import keys_configured
 from ...messages import PREFIX
 from .files import page_document, page_files
 from .openapi import describe
@@ -65,12 +64,12 @@ class Documentation(HttpDialect):
         path = scope.get("raw_path") or scope["path"].encode()  # a name may hold slashes that are escaped
         up = "../" * (path.count(b"/") - 1)
         access = self._dataplane.access
-        closed = access.keys is None and not access.repository_open
+        closed = not access.requires_credentials and not access.repository_open
         page = page_document(f"{prefix}/" if prefix else up or "./", closed)
         return page.response(scope["headers"], self._settings.gzip_enabled)
 
     async def _page_of_model(self, route: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
-        if not keys_configured(self._settings):  # an unknown model has no page
+        if not self._dataplane.access.requires_credentials:  # an unknown model has no page
             await self._dataplane.model_metadata(route.model, route.version)
         return await self._page(route, caller, scope)
 

@@ -2,9 +2,9 @@
 
 import re
 
+from inferstream.ext.access import Authority
 from inferstream.ext.calls import Action, Admission
 
-from .....dataplane.access import Access
 from .....text.fields import Fields
 
 UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -19,7 +19,7 @@ _PARTS = re.compile(r"([0-9]+)(\.[0-9]+)?(ms|s|m|h|$)")
 class KeepAlive:
     """How long a request wants its model to stay. Raises InvalidRequest."""
 
-    def __init__(self, access: Access, admission: Admission, fields: Fields) -> None:
+    def __init__(self, access: Authority, admission: Admission, fields: Fields) -> None:
         self._access = access
         self.admission = admission
         self._stated = fields.get("keep_alive") is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferstream.dataplane.access import Access
+from inferstream.dataplane.access import Authority
 from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.errors import ModelNotFound
@@ -29,7 +29,7 @@ class Nobody(DataPlane):
     """Knows no model."""
 
     def __init__(self) -> None:
-        self.access = Access(Settings())
+        self.access = Authority(Settings())
 
     async def model_metadata(self, name: str, version: str | None = None) -> MetadataModelResponse:
         raise ModelNotFound(name, version)
