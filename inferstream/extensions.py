@@ -29,6 +29,7 @@ STAGES = "inferstream.stages"
 EDGES = "inferstream.edges"
 CALL_VALUES = "inferstream.call_values"
 TURNS = "inferstream.turns"
+METERS = "inferstream.meters"
 WORKERS = "inferstream.workers"
 CODECS = "inferstream.codecs"
 RUNTIMES = "inferstream.runtimes"
@@ -52,6 +53,7 @@ FIELDS = {
     EDGES: ("edges",),
     CALL_VALUES: ("call_values",),
     TURNS: ("turns",),
+    METERS: ("meters",),
     WORKERS: ("workers",),
     CODECS: ("codecs",),
     RUNTIMES: ("runtimes",),

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ..context import request_id_var as request_id_var
     from ..dataplane.access import Action as Action
     from ..dataplane.admission import Admission as Admission
-    from ..dataplane.call import COPY as COPY
     from ..dataplane.call import Call as Call
     from ..dataplane.call import Handler as Handler
     from ..dataplane.call import Operation as Operation
@@ -42,7 +41,6 @@ __all__ = [
     "Action",
     "Admission",
     "AtEnd",
-    "COPY",
     "Call",
     "CallValue",
     "Caller",
@@ -82,7 +80,7 @@ _NAMES = {
     "context": "request_id_var",
     "dataplane.access": "Action",
     "dataplane.admission": "Admission",
-    "dataplane.call": "COPY Call Handler Operation new_id",
+    "dataplane.call": "Call Handler Operation new_id",
     "dataplane.call_values": "CallValue",
     "dataplane.caller": "Caller",
     "dataplane.dataplane": "Described",

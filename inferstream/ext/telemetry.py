@@ -10,12 +10,16 @@ if TYPE_CHECKING:
     from ..telemetry.ends import kind_of_end as kind_of_end
     from ..telemetry.lines import LineFile as LineFile
     from ..telemetry.masks import without_keys as mask_keys
+    from ..telemetry.meter_set import MeterSet as MeterSet
+    from ..telemetry.meter_set import counter as counter
     from ..telemetry.metrics import Meters as Meters
 
 __all__ = [
     "LineFile",
+    "MeterSet",
     "Meters",
     "StatusLine",
+    "counter",
     "get_logger",
     "kind_of_end",
     "mask_keys",
@@ -27,6 +31,7 @@ _NAMES = {
     "telemetry.ends": "kind_of_end",
     "telemetry.lines": "LineFile",
     "telemetry.masks": "without_keys=mask_keys",
+    "telemetry.meter_set": "MeterSet counter",
     "telemetry.metrics": "Meters",
 }
 

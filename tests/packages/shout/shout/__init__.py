@@ -1,4 +1,4 @@
-"""One of each: settings, a command, a dialect, a stage, a facet, a call value, a worker edge, a codec, a runtime and a source."""
+"""One of each: settings, a command, a dialect, a stage, meters, a facet, a call value, a codec, a runtime and a source."""
 
 from inferstream.ext import Extension
 
@@ -8,6 +8,7 @@ extension = Extension(
     commands={"shout": "shout.command:shout"},
     dialects={"shout": "shout.dialect:Shout"},
     stages={"hush": "shout.stage:hush"},
+    meters={"hush": "shout.meters:HushMeters"},
     facets={"voice": "shout.facet:voice"},
     call_values={"volume": "shout.volume:VOLUME"},
     workers={"ear": "shout.volume:Ear"},
