@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..dataplane.workers.edge import WorkerEdge as WorkerEdge
     from ..processes.frames import Part as MessagePart
     from ..processes.frames import PeerQuestion as PeerQuestion
+    from ..server.door import Door as Door
     from ..tokens import tokens_of as count_tokens
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "Channel",
     "ClientLeft",
     "Described",
+    "Door",
     "Handler",
     "LastParameters",
     "MessagePart",
@@ -93,6 +95,7 @@ _NAMES = {
     "dataplane.turns": "Turns",
     "dataplane.workers.edge": "WorkerEdge",
     "processes.frames": "Part=MessagePart PeerQuestion",
+    "server.door": "Door",
     "tokens": "tokens_of=count_tokens",
 }
 

@@ -6,11 +6,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 from inferstream import Settings
-from inferstream.ext.calls import ServerModels
+from inferstream.ext.calls import Door, ServerModels
 from inferstream.plugins.kafka.settings import KafkaSettings
 
 from ..errors import MissingExtra
-from ..server.door import Door
 
 if TYPE_CHECKING:
     from .session import Session

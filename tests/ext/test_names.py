@@ -30,7 +30,7 @@ MOST_WITH_ONE_USER = 45
 ROOT = Path(__file__).parents[2]
 
 UNSHOWN = {
-    *("Faceted", "LastParameters", "Listener", "OpenSocket", "Peers", "RpcExchange", "ServeOther"),
+    *("Door", "Faceted", "LastParameters", "Listener", "OpenSocket", "Peers", "RpcExchange", "ServeOther"),
     *(
         "StatusLine",
         "StreamDialect",
