@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ..keys.principal import Principal
 
 
+DOORS: set[str] = set()
+"""The dialects of doors beside the ports. No client waits for the responses to their calls."""
+
+
 class Picked(NamedTuple):
     """Headers of the Gateway API Inference Extension and llm-d, of a trusted proxy."""
 
@@ -85,8 +89,8 @@ class Caller:
 
     @property
     def door(self) -> str:
-        """The transport: `grpc`, `websocket`, `kafka` or `http`."""
-        return self.dialect if self.dialect in ("grpc", "websocket", "kafka") else "http"
+        """The transport: `grpc`, `websocket`, `http`, or the name of a door beside the ports."""
+        return self.dialect if self.dialect in ("grpc", "websocket") or self.dialect in DOORS else "http"
 
     def hide_keys(self) -> "Shown":
         """Take the headers that may hold a key out of `headers`, which middleware and model get."""

@@ -10,6 +10,7 @@ from inferstream.ext.calls import Door, ServerModels
 from inferstream.plugins.kafka.settings import KafkaSettings
 
 from ..errors import MissingExtra
+from .messages import DIALECT
 
 if TYPE_CHECKING:
     from .session import Session
@@ -25,6 +26,9 @@ EVERY = 30.0
 
 class KafkaDoor(Door):
     """The Kafka endpoint."""
+
+    name = DIALECT
+    title = "Kafka"
 
     @classmethod
     def of(cls, dataplane: ServerModels, settings: Settings) -> Self | None:

@@ -10,6 +10,9 @@ from ..dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
 from ..errors import InferstreamError, InvalidRequest, Unsupported
 from ..types import Headers, InferenceRequest, InferenceResponse
 
+DIALECT = "kafka"
+"""The name of the messages in logs."""
+
 PREFIXES = ("inferstream-", "mlserver-")
 """Prefixes of the headers that name model, version and method; the first has precedence."""
 
@@ -46,7 +49,7 @@ def admission_of(record: Any, admit: Admit) -> Admission:
     method = _header(headers, "method") or "infer"
     if method != "infer":
         raise Unsupported(f'The method "{shortened(method, MOST_ID)}" is not known here; "infer" is.')
-    admission = admit(model, _header(headers, "version"), Caller(headers_of(record), "kafka"))
+    admission = admit(model, _header(headers, "version"), Caller(headers_of(record), DIALECT))
     admission.size = len(record.value or b"")
     return admission
 
