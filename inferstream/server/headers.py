@@ -42,7 +42,7 @@ class ResponseHeaders(Generic[Text]):
         self, admission: Admission, id: str | None, parameters: Parameters | None
     ) -> list[tuple[Text, Text]]:
         """The headers of a response with this id and these parameters."""
-        own = self._sendable(admission.model_headers(parameters))
+        own = self._sendable(Admission.model_headers(parameters))
         marks = admission.pipeline.marks
         if marks is None:
             return own

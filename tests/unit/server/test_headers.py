@@ -22,9 +22,7 @@ def test_headers_of_the_request_are_not_echoed() -> None:
 
 def own(response: InferenceResponse) -> list[tuple[bytes, bytes]]:
     headers = ResponseHeaders(str.encode, sendable)
-    admission: Any = SimpleNamespace(
-        pipeline=SimpleNamespace(marks=None), model="m", model_headers=model_headers
-    )
+    admission: Any = SimpleNamespace(pipeline=SimpleNamespace(marks=None), model="m")
     return headers.of(admission, response.id, response.parameters)
 
 
