@@ -264,6 +264,8 @@ docs: $(STAMP)  ## build the site of docs/ and the API reference into site/; a b
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	$(BIN)/python -m mkdocs build --strict  # with --quiet it would not count the warnings that fail it
 
+ORCA := inferstream/plugins/kubernetes/protos
+
 protos: $(STAMP)  ## compile the gRPC protocol, requests, health, reflection and ORCA, and write the types of their messages
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
 		--descriptor_set_out=inferstream/protos/dataplane.binpb dataplane.proto
@@ -271,12 +273,16 @@ protos: $(STAMP)  ## compile the gRPC protocol, requests, health, reflection and
 		--descriptor_set_out=inferstream/protos/requests.binpb requests.proto
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos/standard --include_imports \
 		--descriptor_set_out=inferstream/protos/standard.binpb \
-		grpc/health/v1/health.proto grpc/reflection/v1/reflection.proto grpc/reflection/v1alpha/reflection.proto \
-		xds/service/orca/v3/orca.proto
-	for proto in dataplane.proto requests.proto standard/grpc/health/v1/health.proto standard/grpc/reflection/v1/reflection.proto \
-		standard/xds/data/orca/v3/orca_load_report.proto standard/xds/service/orca/v3/orca_request.proto; do \
+		grpc/health/v1/health.proto grpc/reflection/v1/reflection.proto grpc/reflection/v1alpha/reflection.proto
+	for proto in dataplane.proto requests.proto standard/grpc/health/v1/health.proto standard/grpc/reflection/v1/reflection.proto; do \
 		$(BIN)/python -m grpc_tools.protoc -I inferstream/protos/$$(dirname $$proto) \
 			--pyi_out=inferstream/protos $$(basename $$proto) || exit 1; \
+	done
+	$(BIN)/python -m grpc_tools.protoc -I $(ORCA) --include_imports \
+		--descriptor_set_out=$(ORCA)/orca.binpb xds/service/orca/v3/orca.proto
+	for proto in data/orca/v3/orca_load_report.proto service/orca/v3/orca_request.proto; do \
+		$(BIN)/python -m grpc_tools.protoc -I $(ORCA)/xds/$$(dirname $$proto) \
+			--pyi_out=$(ORCA) $$(basename $$proto) || exit 1; \
 	done
 
 clean:

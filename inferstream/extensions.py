@@ -30,6 +30,7 @@ STAGES = "stages"
 EDGES = "edges"
 CALL_VALUES = "call_values"
 TURNS = "turns"
+METERS = "meters"
 WORKERS = "workers"
 CODECS = "codecs"
 RUNTIMES = "runtimes"
@@ -59,6 +60,7 @@ FIELDS = {
     EDGES: ("edges",),
     CALL_VALUES: ("call_values",),
     TURNS: ("turns",),
+    METERS: ("meters",),
     WORKERS: ("workers",),
     CODECS: ("codecs",),
     RUNTIMES: ("runtimes",),

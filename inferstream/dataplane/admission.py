@@ -1,11 +1,13 @@
 """Access to a model: a door asks for one admission and opens its calls through it."""
 
-from collections.abc import AsyncIterator, Awaitable
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InferstreamError
+from ..protos.ids import check_id
+from ..protos.json_requests import build_request, load_request
 from ..signature import Signature
-from ..types import InferenceRequest, Parameters
+from ..types import Headers, InferenceRequest, Parameters
 from .access import CallMeter
 from .call import Call, Operation, apply_parameters, identify
 from .call_group import CallGroup
@@ -80,6 +82,25 @@ class Admission:
         """Whether the model can return a single response."""
         capabilities = self.pipeline.execution.capabilities
         return capabilities.predict or capabilities.gathers
+
+    def read_request(self, body: bytes, id: str | None = None) -> InferenceRequest:
+        """A V2 request in JSON; `id` replaces the one that is in it. Raises InvalidRequest."""
+        document, text = load_request(body)
+        request, _ = build_request(document, text, None, nested=self.pipeline.takes_any)
+        if id is not None:
+            request.id = check_id(id)
+        return request
+
+    @staticmethod
+    def model_headers(parameters: Parameters | None) -> Iterator[tuple[str, str]]:
+        """The headers that the model has set in the parameters of a response, with names in lower case.
+
+        A model that returns the headers of its request has set none.
+        """
+        headers: Any = None if parameters is None else parameters.headers
+        if headers and not isinstance(headers, Headers):
+            for name, value in headers.items():
+                yield str(name).lower(), str(value)
 
     def identify(self, request: InferenceRequest) -> Parameters | None:
         """Set the headers of a later request, and its id if it has none. `open` does this for the first request."""

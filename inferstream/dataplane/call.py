@@ -126,9 +126,6 @@ class Call(Scope):
             self.reply.end(reason)
 
 
-COPY = "shadow"
-"""The dialect of copies of calls, and of the calls by model code in them. They have no copies of their own."""
-
 CALL_OF_MODEL = "model"
 """The dialect of calls by the code of another model."""
 

@@ -26,6 +26,10 @@ The second part is None if the server asks for no credentials, and all headers a
 """
 
 
+DOORS: set[str] = set()
+"""The dialects of doors beside the ports. No client waits for the responses to their calls."""
+
+
 class Permissions(Protocol):
     """What a client may do that has proved who it is."""
 
@@ -75,8 +79,8 @@ class Caller:
 
     @property
     def door(self) -> str:
-        """The transport: `grpc`, `websocket`, `kafka` or `http`."""
-        return self.dialect if self.dialect in ("grpc", "websocket", "kafka") else "http"
+        """The transport: `grpc`, `websocket`, `http`, or the name of a door beside the ports."""
+        return self.dialect if self.dialect in ("grpc", "websocket") or self.dialect in DOORS else "http"
 
     def sees(self, model: str) -> bool:
         """Whether lists of models name this one to the client."""

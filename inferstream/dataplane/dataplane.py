@@ -1,17 +1,24 @@
 """The interface for doors: inference, metadata, readiness and the repository."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
+from ..codecs.values.flat import FlatArguments
 from ..errors import DeadlineExceeded, Draining, ModelNotFound, ModelNotReady
 from ..extensions import PROTOCOL_EXTENSIONS, loaded
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..settings import ModelSettings, Settings
 from ..signature import Signature
 from ..telemetry.access import AccessLines, Subscribers
-from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
+from ..types import (
+    MetadataModelResponse,
+    MetadataServerResponse,
+    MetadataTensor,
+    RepositoryIndexResponseItem,
+    State,
+)
 from .access import Action, Authority, evicts_var
 from .admission import Admission
 from .caller import Caller
@@ -51,6 +58,10 @@ class Described(NamedTuple):
     def facet(self, kind: type[F]) -> F | None:
         """What a plug-in knows of it, as `Pipeline.facet`."""
         return cast("F | None", self.facets.get(kind))
+
+    def arguments(self, inputs: Sequence[MetadataTensor]) -> FlatArguments:
+        """A reader of flat objects whose keys are these inputs, which the model's metadata name."""
+        return FlatArguments(inputs, self.signature.function)
 
 
 class DataPlane:

@@ -1,15 +1,11 @@
 """The load of the server: calls that wait and run, and the use of slots and KV caches, over all processes."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from time import monotonic, process_time
 from typing import NamedTuple
 
 from inferstream.ext.calls import MessagePart, PeerQuestion, ServerParts
-
-from ..telemetry.stages import KvMeters, StepMeters
-from .first_calls import ModelKey
-from .server_parts import ServedVersion
 
 FRESH = 0.1
 """Seconds for which a report serves further responses, because counting costs more than a small response."""
@@ -91,10 +87,7 @@ class Loads:
         """The load of the server now. Only models with a load are counted: pickers ask twenty times a second."""
         if not self._peers.alone:
             return (await self.current()).total
-        loaded = [
-            _of_model(key, served, False) for key, served in self._registry.items() if _has_load(served)
-        ]
-        return _summed(ProcessLoad(loaded, 0.0)).total
+        return _summed(ProcessLoad([*self._count(ends=False, idle=False)], 0.0)).total
 
     def recent(self) -> tuple[ServerLoad, ServerLoad]:
         """The latest load and the one before, without waiting. Front ends are asked again after `FRESH` seconds."""
@@ -124,37 +117,31 @@ class Loads:
         return self._own(question.ends)
 
     def _own(self, ends: bool) -> ProcessLoad:
-        models = [_of_model(key, served, ends) for key, served in self._registry.items()]
-        return ProcessLoad(models, process_time())
+        return ProcessLoad([*self._count(ends)], process_time())
+
+    def _count(self, ends: bool, idle: bool = True) -> Iterator[ModelLoad]:
+        """The load of each model in this process; unless `idle`, of those that add to the totals.
+
+        What waits in workers counts where they report it.
+        """
+        for (model, version), served in self._registry.items():
+            served.execution.measure()
+            meters = served.pipeline.meters
+            kv = meters.kv
+            if not idle and kv is None and not meters.in_flight:
+                continue
+            load = ModelLoad(model, version, meters.in_flight, meters.waiting, served.capacity)
+            if kv is not None:
+                load.kv_used, load.kv_caches = kv.used, kv.caches
+            if ends:
+                load.calls = meters.every.count
+                load.failed = load.calls - meters.won.count
+            yield load
 
 
 def load_of(model: ModelLoad) -> Load:
     """The load of one model."""
     return _summed(ProcessLoad([model], 0.0)).total
-
-
-def _has_load(served: ServedVersion) -> bool:
-    """Whether a model adds to the totals of a server with one front end."""
-    served.execution.measure()
-    meters = served.pipeline.meters
-    return meters.in_flight > 0 or KvMeters in meters.stages
-
-
-def _of_model(key: ModelKey, served: ServedVersion, ends: bool) -> ModelLoad:
-    """The load of one model in this process. What waits in workers counts where they report it."""
-    meters = served.pipeline.meters
-    served.execution.measure()
-    waiting = meters.queue.depth
-    stages = meters.stages
-    if isinstance(steps := stages.get(StepMeters), StepMeters):
-        waiting += steps.waiting
-    load = ModelLoad(key[0], key[1], meters.in_flight, waiting, served.capacity)
-    if isinstance(kv := stages.get(KvMeters), KvMeters):
-        load.kv_used, load.kv_caches = kv.used, kv.caches
-    if ends:
-        load.calls = meters.every.count
-        load.failed = load.calls - meters.won.count
-    return load
 
 
 def _summed(first: ProcessLoad, others: Iterable[ProcessLoad] = ()) -> ServerLoad:

@@ -10,7 +10,7 @@ from ..settings import Settings
 from ..telemetry.access import AccessLines
 from ..telemetry.console import access_sink
 from ..telemetry.metrics import Meters
-from ..telemetry.stages import BatchMeters, KvMeters, ResidencyMeters, ShadowMeters, StepMeters, TokenMeters
+from ..telemetry.stages import BatchMeters, KvMeters, ResidencyMeters, StepMeters, TokenMeters
 from .checks import checked
 from .counts import Counts
 from .edges import CallEdges
@@ -121,7 +121,8 @@ def build_shared(
     meters.show(KvMeters)
     if settings.limits_memory:
         meters.show(ResidencyMeters)
-    meters.show(ShadowMeters)
+    for _, kind in extensions.loaded(extensions.METERS, settings.strict):
+        meters.show(kind)
     middlewares: tuple[Middleware, ...] = ()
     if settings.middleware:
         from ..repository.middleware import middlewares_of  # late: few servers have any

@@ -129,6 +129,8 @@ class Extension:
     """Objects of `CallValue` that pack what they keep with a call for a worker process."""
     turns: Named = _nothing()
     """Classes of `Turns`, which order the calls that wait. Each model gets the first one that the settings turn on."""
+    meters: Named = _nothing()
+    """Classes of `MeterSet`, which a scrape shows before a model has any of them."""
     workers: Named = _nothing()
     """Subclasses of `WorkerEdge`, which see the calls that come to a worker process."""
     codecs: Named = _nothing()

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ..context import request_id_var as request_id_var
     from ..dataplane.access import Action as Action
     from ..dataplane.admission import Admission as Admission
-    from ..dataplane.call import COPY as COPY
     from ..dataplane.call import Call as Call
     from ..dataplane.call import Handler as Handler
     from ..dataplane.call import Operation as Operation
@@ -36,13 +35,13 @@ if TYPE_CHECKING:
     from ..dataplane.workers.edge import WorkerEdge as WorkerEdge
     from ..processes.frames import Part as MessagePart
     from ..processes.frames import PeerQuestion as PeerQuestion
+    from ..server.door import Door as Door
     from ..tokens import tokens_of as count_tokens
 
 __all__ = [
     "Action",
     "Admission",
     "AtEnd",
-    "COPY",
     "Call",
     "CallValue",
     "Caller",
@@ -50,6 +49,7 @@ __all__ = [
     "Channel",
     "ClientLeft",
     "Described",
+    "Door",
     "Handler",
     "LastParameters",
     "MessagePart",
@@ -82,7 +82,7 @@ _NAMES = {
     "context": "request_id_var",
     "dataplane.access": "Action",
     "dataplane.admission": "Admission",
-    "dataplane.call": "COPY Call Handler Operation new_id",
+    "dataplane.call": "Call Handler Operation new_id",
     "dataplane.call_values": "CallValue",
     "dataplane.caller": "Caller",
     "dataplane.dataplane": "Described",
@@ -95,6 +95,7 @@ _NAMES = {
     "dataplane.turns": "Turns",
     "dataplane.workers.edge": "WorkerEdge",
     "processes.frames": "Part=MessagePart PeerQuestion",
+    "server.door": "Door",
     "tokens": "tokens_of=count_tokens",
 }
 

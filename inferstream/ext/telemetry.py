@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ..telemetry.logs import LogFormatter as LogFormatter
     from ..telemetry.masks import CredentialMask as CredentialMask
     from ..telemetry.masks import without_keys as mask_keys
+    from ..telemetry.meter_set import MeterSet as MeterSet
+    from ..telemetry.meter_set import counter as counter
     from ..telemetry.metrics import Meters as Meters
 
 __all__ = [
@@ -23,8 +25,10 @@ __all__ = [
     "CredentialMask",
     "LineFile",
     "LogFormatter",
+    "MeterSet",
     "Meters",
     "StatusLine",
+    "counter",
     "get_logger",
     "kind_of_end",
     "mask_keys",
@@ -39,6 +43,7 @@ _NAMES = {
     "telemetry.lines": "LineFile",
     "telemetry.logs": "LogFormatter",
     "telemetry.masks": "CredentialMask without_keys=mask_keys",
+    "telemetry.meter_set": "MeterSet counter",
     "telemetry.metrics": "Meters",
 }
 

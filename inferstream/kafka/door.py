@@ -6,11 +6,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 from inferstream import Settings
-from inferstream.ext.calls import ServerModels
+from inferstream.ext.calls import Door, ServerModels
 from inferstream.plugins.kafka.settings import KafkaSettings
 
 from ..errors import MissingExtra
-from ..server.door import Door
+from .messages import DIALECT
 
 if TYPE_CHECKING:
     from .session import Session
@@ -26,6 +26,9 @@ EVERY = 30.0
 
 class KafkaDoor(Door):
     """The Kafka endpoint."""
+
+    name = DIALECT
+    title = "Kafka"
 
     @classmethod
     def of(cls, dataplane: ServerModels, settings: Settings) -> Self | None:

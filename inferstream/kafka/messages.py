@@ -8,9 +8,10 @@ from inferstream.ext.http import JSON_WRITER, JsonLimits, dump_json
 
 from ..dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
 from ..errors import InferstreamError, InvalidRequest, Unsupported
-from ..protos import json_requests
-from ..server.headers import model_headers
 from ..types import Headers, InferenceRequest, InferenceResponse
+
+DIALECT = "kafka"
+"""The name of the messages in logs."""
 
 PREFIXES = ("inferstream-", "mlserver-")
 """Prefixes of the headers that name model, version and method; the first has precedence."""
@@ -48,20 +49,16 @@ def admission_of(record: Any, admit: Admit) -> Admission:
     method = _header(headers, "method") or "infer"
     if method != "infer":
         raise Unsupported(f'The method "{shortened(method, MOST_ID)}" is not known here; "infer" is.')
-    admission = admit(model, _header(headers, "version"), Caller(headers_of(record), "kafka"))
+    admission = admit(model, _header(headers, "version"), Caller(headers_of(record), DIALECT))
     admission.size = len(record.value or b"")
     return admission
 
 
-def request_of(record: Any, limits: JsonLimits, nested: bool) -> InferenceRequest:
+def request_of(record: Any, limits: JsonLimits, admission: Admission) -> InferenceRequest:
     """The request in a record whose value is within `limits`. Raises InvalidRequest and PayloadTooLarge."""
     value = record.value or b""
     limits.check(value)
-    document, text = json_requests.load_request(value)
-    request, _ = json_requests.build_request(document, text, None, nested=nested)
-    if (key := key_of(record)) is not None:
-        request.id = json_requests.check_id(key)
-    return request
+    return admission.read_request(value, key_of(record))
 
 
 def headers_of(record: Any) -> Headers:
@@ -77,12 +74,14 @@ def key_of(record: Any) -> str | None:
     return None if record.key is None else record.key.decode("utf-8", "replace")
 
 
-def response_message(model: str, response: InferenceResponse, events: CloudEvents | None) -> KafkaMessage:
+def response_message(
+    admission: Admission, response: InferenceResponse, events: CloudEvents | None
+) -> KafkaMessage:
     """The message of a response: its id is the key, its headers are the headers."""
     headers: dict[str, str] = {}
     if events is not None and response.id:
-        headers = {**events.of_model(model, RESPONSE), ID: response.id, REQUEST_ID: response.id}
-    headers.update(model_headers(response.parameters))
+        headers = {**events.of_model(admission.model, RESPONSE), ID: response.id, REQUEST_ID: response.id}
+    headers.update(admission.model_headers(response.parameters))
     text, _ = response.accept(JSON_WRITER)
     key = None if response.id is None else response.id.encode()
     return KafkaMessage(key, text, [(name, value.encode()) for name, value in headers.items()])

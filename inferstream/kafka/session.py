@@ -11,7 +11,7 @@ from aiokafka import errors as kafka_errors
 from aiokafka.errors import KafkaError
 
 from inferstream import Settings
-from inferstream.ext.calls import Operation, ServerModels, Tasks
+from inferstream.ext.calls import Admission, Operation, ServerModels, Tasks
 from inferstream.ext.http import json_limits
 from inferstream.plugins.kafka.settings import KafkaSettings
 from inferstream.plugins.otel.tracer import build_tracer
@@ -147,10 +147,10 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             admission = await self._dataplane.when_loaded(
                 lambda: messages.admission_of(record, self._dataplane.admit)
             )
-            request = await self._read_request(record, admission.pipeline.takes_any)
+            request = await self._read_request(record, admission)
             async with await admission.open(Operation.INFER, request) as reply:
                 assert reply.first is not None
-                message = messages.response_message(admission.model, reply.first, self._events)
+                message = messages.response_message(admission, reply.first, self._events)
                 admission.sent(len(message.value))
                 return message
         except InferstreamError as error:
@@ -163,10 +163,10 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             logger.exception("message %s failed", where)
             return refusal(record, InferstreamError("The server failed; its log says why."))
 
-    async def _read_request(self, record: Any, nested: bool) -> InferenceRequest:
+    async def _read_request(self, record: Any, admission: Admission) -> InferenceRequest:
         if len(record.value or b"") < PARSE_IN_THREAD:
-            return messages.request_of(record, self._limits, nested)
-        return await asyncio.to_thread(messages.request_of, record, self._limits, nested)
+            return messages.request_of(record, self._limits, admission)
+        return await asyncio.to_thread(messages.request_of, record, self._limits, admission)
 
     async def _deliver(self, record: Any, where: str, message: KafkaMessage) -> None:
         """Send a response, or else that it is too large. The log has one that the cluster does not take at all."""

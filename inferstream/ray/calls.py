@@ -1,23 +1,22 @@
-"""RPCs of a replica that Serve calls, over bytes."""
+"""RPCs of a replica that Serve calls, over bytes: the handlers of a `grpc.aio` server with a context of Serve's."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import Any, NamedTuple, Never, Protocol
 
 import grpc
+from grpc.aio import EOF  # type: ignore[attr-defined]  # missing from the stubs
 
 from inferstream.ext.calls import Channel, Tasks
 from inferstream.ext.rpc import RpcFailed, StatusCode
-
-from ..server.grpc.grpcio.handlers import CODES, Reminder
-from ..server.grpc.metadata import CallMetadata, Metadata
-from ..server.grpc.rpc import Rpcs, ServedRpc
 
 WINDOW = 64
 """Responses of a stream that may wait for Serve."""
 
 Messages = bytes | AsyncIterator[bytes]
 """The only request of a call, or its requests."""
+
+Metadata = Sequence[tuple[str, str | bytes]]
 
 
 class Sent:
@@ -35,7 +34,7 @@ class Sent:
 class ServeContext(Protocol):
     """The part of Serve's context that is used."""
 
-    def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]]: ...
+    def invocation_metadata(self) -> Metadata: ...
     def peer(self) -> str: ...
     def peer_identities(self) -> Sequence[bytes] | None: ...
     def set_code(self, code: grpc.StatusCode) -> None: ...
@@ -44,56 +43,61 @@ class ServeContext(Protocol):
 
 
 class RayContext:
-    """The context of an RPC over Serve's. Serve passes no deadline: it cancels the call when the client leaves.
+    """A context of `grpc.aio` over Serve's. Serve passes no deadline: it cancels the call when the client leaves.
 
     It has no way for initial metadata either, so they are trailing metadata here.
     """
 
-    deadline = None
-
     def __init__(self, context: ServeContext, messages: Messages) -> None:
-        self._context = context
         self._messages = _only(messages) if isinstance(messages, bytes) else messages
+        self._context = context
+        self._initial: Metadata = ()
         self._trailing: Metadata = ()
-        self.metadata = CallMetadata(context.invocation_metadata())
+        self.invocation_metadata = context.invocation_metadata
+        self.peer = context.peer
+        self.peer_identities = context.peer_identities
         self.responses: Channel[Sent] = Channel(WINDOW)
 
-    @property
-    def peer(self) -> str:
-        return self._context.peer()
+    def time_remaining(self) -> None:
+        """No deadline."""
 
-    @property
-    def identities(self) -> tuple[str, ...]:
-        return tuple(name.decode() for name in self._context.peer_identities() or ())
-
-    async def read(self) -> bytes | None:
-        return await anext(self._messages, None)
+    async def read(self) -> Any:
+        return await anext(self._messages, EOF)
 
     async def write(self, message: bytes, /) -> None:
         await self.responses.room()
         self.responses.put(Sent(message))
 
-    def add_trailing_metadata(self, metadata: Metadata, /) -> None:
-        self._trailing += metadata
-        self._context.set_trailing_metadata(list(self._trailing))
-
-    add_initial_metadata = add_trailing_metadata
-
     async def send_initial_metadata(self, metadata: Metadata, /) -> None:
-        self.add_trailing_metadata(metadata)
+        self._initial = (*self._initial, *metadata)
+        self.set_trailing_metadata(self._trailing)
 
-    def fail(self, failed: RpcFailed) -> None:
+    def set_trailing_metadata(self, metadata: Metadata, /) -> None:
+        self._trailing = metadata
+        self._context.set_trailing_metadata([*self._initial, *metadata])
+
+    async def abort(self, code: grpc.StatusCode, details: str, trailing_metadata: Metadata = (), /) -> Never:
         """Let Serve end the call with this status. It takes it from the context once the call has raised."""
-        self._context.set_code(CODES[failed.code])
-        self._context.set_details(failed.message)
-        self.add_trailing_metadata(failed.trailing)
+        self._context.set_code(code)
+        self._context.set_details(details)
+        self.set_trailing_metadata((*self._trailing, *trailing_metadata))
+        raise RpcFailed(StatusCode[code.name], details) from None
+
+
+class Called(NamedTuple):
+    """The part of `grpc.HandlerCallDetails` that finds a handler."""
+
+    method: str
 
 
 class RayRpcs:
     """The RPCs as Serve calls them: with a request or a stream of them, and for a response or a stream of them."""
 
-    def __init__(self, rpcs: Rpcs) -> None:
-        self._rpcs = rpcs
+    def __init__(self, services: tuple[Any, ...]) -> None:
+        """`services` is what `Application.grpc_services` returns."""
+        (rpcs,) = services
+        self._find = rpcs.service
+        """Returns the handler of an RPC; None for one that is not implemented."""
         self._streams = Tasks()
 
     def end(self) -> None:
@@ -104,23 +108,18 @@ class RayRpcs:
         """The method for the calls of an RPC, which need not exist yet: typed RPCs come with their models."""
 
         async def call(messages: Messages, grpc_context: ServeContext) -> Sent | AsyncIterator[Sent]:
-            rpc, context = self._rpcs.find(path), RayContext(grpc_context, messages)
-            if not isinstance(messages, bytes) or (rpc is not None and rpc.server_streams):
-                return self._stream(path, rpc, context)
-            try:
-                with Reminder():
-                    response = await _existing(path, rpc).serve(messages, context)
-            except RpcFailed as failed:
-                context.fail(failed)
-                raise
-            assert response is not None
-            return Sent(response)
+            handler, context = self._find(Called(path)), RayContext(grpc_context, messages)
+            if not isinstance(messages, bytes) or (handler is not None and handler.response_streaming):
+                return self._stream(path, handler, context)
+            if handler is None:
+                await _refuse(path, context)
+            return Sent(await handler.unary_unary(messages, context))
 
         return call
 
-    async def _stream(self, path: str, rpc: ServedRpc | None, context: RayContext) -> AsyncIterator[Sent]:
+    async def _stream(self, path: str, handler: Any, context: RayContext) -> AsyncIterator[Sent]:
         """The responses of a call. It ends the call if Serve leaves."""
-        serving = self._streams.start(_serve(path, rpc, context))
+        serving = self._streams.start(_serve(path, handler, context))
         try:
             async for response in context.responses:
                 yield response
@@ -130,28 +129,24 @@ class RayRpcs:
             await asyncio.wait([serving])
 
 
-async def _serve(path: str, rpc: ServedRpc | None, context: RayContext) -> None:
+async def _serve(path: str, handler: Any, context: RayContext) -> None:
     """Serve a stream, or a unary RPC of which Serve knows no kind."""
     try:
-        rpc = _existing(path, rpc)
-        with Reminder():
-            if rpc.client_streams or rpc.server_streams:
-                await rpc.serve(None, context)
-            else:
-                response = await rpc.serve(await context.read() or b"", context)
-                assert response is not None
-                await context.write(response)
+        if handler is None:
+            await _refuse(path, context)
+        if handler.response_streaming:
+            await handler.stream_stream(None, context)
+        else:
+            request = await context.read()
+            await context.write(await handler.unary_unary(b"" if request is EOF else request, context))
     except RpcFailed as failed:
-        context.fail(failed)
         context.responses.end(failed)
     finally:
         context.responses.end()
 
 
-def _existing(path: str, rpc: ServedRpc | None) -> ServedRpc:
-    if rpc is None:
-        raise RpcFailed(StatusCode.UNIMPLEMENTED, f'There is no RPC "{path}".')
-    return rpc
+async def _refuse(path: str, context: RayContext) -> Never:
+    await context.abort(grpc.StatusCode.UNIMPLEMENTED, f'There is no RPC "{path}".')
 
 
 async def _only(message: bytes) -> AsyncIterator[bytes]:

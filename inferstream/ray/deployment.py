@@ -2,21 +2,24 @@
 
 import asyncio
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inferstream import ModelSettings, Settings
+from inferstream import App, MLModel, ModelSettings, Settings
 from inferstream.ext.hosting import find_target, resolve_served
 from inferstream.ext.runtimes import ModelRepository
 
 from ..errors import InvalidSettings, MissingExtra
-from ..server.served import Served
-from ..server.stopping import SPARE, longest_stop
+from .stopping import STOPPING
 
 if TYPE_CHECKING:
     from ray.serve import Application
+
+Model = type[MLModel] | MLModel | ModelSettings | App
+Served = str | Path | Settings | Model | Iterable[Model] | Mapping[str, type[MLModel] | MLModel]
+"""As of `Application`."""
 
 CALLS_BESIDE = 64
 """Calls beyond those of models that a replica takes at once: of health, of metadata, of idle WebSockets."""
@@ -79,7 +82,9 @@ def _defaults(settings: Settings, models: list[ModelSettings]) -> dict[str, Any]
     gpus = len(named) or int(any(model.devices == "auto" for model in models))
     return {
         "max_ongoing_requests": CALLS_BESIDE + sum(_calls(model) for model in models),
-        "graceful_shutdown_timeout_s": float(ceil(longest_stop(settings) + SPARE)),
+        "graceful_shutdown_timeout_s": float(
+            ceil(settings.shutdown_delay + settings.shutdown_grace + STOPPING)
+        ),
         "graceful_shutdown_wait_loop_s": LOOK,
         "ray_actor_options": {"num_cpus": 1 + workers, "num_gpus": gpus},
     }

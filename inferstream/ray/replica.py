@@ -10,11 +10,10 @@ from inferstream.ext.http import AsgiScope, Receive, Send
 
 from ..dataplane.load import Loads
 from ..errors import InvalidSettings, ModelNotReady
-from ..server.served import Served
-from ..server.stopping import AFTERWARDS, SPARE
 from .calls import RayRpcs, Sent
+from .deployment import Served
 from .numbers import Numbers
-from .stopping import on_stop
+from .stopping import STOPPING, on_stop
 
 MODELS = "models"
 """The only key of a `user_config`: names of the models that serve."""
@@ -56,7 +55,7 @@ class Replica:
     def __init__(self, served: Served, settings: Mapping[str, Any]) -> None:
         self._application = Application(served, **settings)
         self._ingress = Ingress(self._application.asgi)
-        self._rpcs = RayRpcs(self._application.rpcs)
+        self._rpcs = RayRpcs(self._application.grpc_services())
         self._numbers = Numbers(self._application.meters, self._application.dataplane.of(Loads))
 
     async def __serve_build_asgi_app__(self) -> Ingress:
@@ -100,7 +99,7 @@ class Replica:
         """
         registry = self._application.registry
         registry.leaving = True
-        grace = min(self._application.settings.shutdown_grace, seconds - AFTERWARDS - SPARE)
+        grace = min(self._application.settings.shutdown_grace, seconds - STOPPING)
         await asyncio.sleep(max(grace, 0.0))
         await registry.stop(0)
         await asyncio.sleep(LAST_WORDS)

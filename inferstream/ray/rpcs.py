@@ -6,8 +6,14 @@ import grpc
 
 from inferstream.ext.rpc import METHODS, SERVICE, TYPED_PREFIX
 
-from ..protos.orca_request_pb2 import DESCRIPTOR as ORCA_FILE
-from ..protos.pool import HEALTH, LEGACY_SERVICE, REFLECTION, REQUESTS
+from ..server.orca import SERVICE as ORCA
+
+LEGACY_SERVICE = "inference.model_repository.ModelRepositoryService"
+"""MLServer's older service of the repository RPCs."""
+
+HEALTH = "grpc.health.v1.Health"
+REFLECTION = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
+CANCEL = "/inferstream.control.Requests/Cancel"
 
 
 def _replaced(*_: object) -> None:
@@ -21,11 +27,11 @@ STREAM = grpc.stream_stream_rpc_method_handler(_replaced)
 METHOD_KINDS = {
     **{f"/{SERVICE}/{each.name}": STREAM if each.client_streaming else UNARY for each in METHODS},
     **{f"/{LEGACY_SERVICE}/{each.name}": UNARY for each in METHODS if each.name.startswith("Repository")},
-    f"/{REQUESTS}/Cancel": UNARY,
+    CANCEL: UNARY,
     f"/{HEALTH}/Check": UNARY,
     f"/{HEALTH}/List": UNARY,
     f"/{HEALTH}/Watch": ANSWERED,
-    f"/{ORCA_FILE.package}.OpenRcaService/StreamCoreMetrics": ANSWERED,
+    f"/{ORCA}/StreamCoreMetrics": ANSWERED,
     **{f"/{service}/ServerReflectionInfo": STREAM for service in REFLECTION},
 }
 

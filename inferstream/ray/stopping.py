@@ -7,6 +7,9 @@ from typing import Any
 
 from ..errors import InvalidSettings
 
+STOPPING = 5.0
+"""Seconds after `shutdown_delay` and `shutdown_grace` in which a server has certainly stopped."""
+
 OURS = "_replica_impl"
 STOP = "_perform_graceful_shutdown"
 CONFIG = "_deployment_config"

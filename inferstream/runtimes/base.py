@@ -20,7 +20,7 @@ logger = logging.getLogger("inferstream.runtimes")
 
 Function = Callable[..., Any]
 
-KSERVE_OUTPUT = "output-0"
+ONLY_OUTPUT = "output-0"
 """KServe's own servers give their only output this name, which its clients ask for."""
 
 MLSERVER = "mlserver_"
@@ -170,7 +170,7 @@ class Runtime(ArtefactModel):
             raise self._failed(f'predict_fn "{self._predict_fn}" is no method of a {kind}, which has {known}')
 
     def _function(self, name: str) -> Function:
-        function = self._functions.get(self._default.name if name == KSERVE_OUTPUT else name)
+        function = self._functions.get(self._default.name if name == ONLY_OUTPUT else name)
         if function is None:
             known = ", ".join(self._functions)
             raise InvalidRequest(f'output "{name}" is not one of the model\'s outputs: {known}')

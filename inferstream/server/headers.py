@@ -1,10 +1,10 @@
 """Headers of responses: those that mark them, and the headers that a model has set."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
 
 from ..dataplane.admission import Admission
-from ..types import Headers, Parameters
+from ..types import Parameters
 
 Text = TypeVar("Text")
 
@@ -42,21 +42,13 @@ class ResponseHeaders(Generic[Text]):
         self, admission: Admission, id: str | None, parameters: Parameters | None
     ) -> list[tuple[Text, Text]]:
         """The headers of a response with this id and these parameters."""
-        own = self._sendable(model_headers(parameters))
+        own = self._sendable(Admission.model_headers(parameters))
         marks = admission.pipeline.marks
         if marks is None:
             return own
         names = {name for name, _ in own}
         marked = marks.headers(admission.model, id, self._written)
         return [pair for pair in marked if pair[0] not in names] + own
-
-
-def model_headers(parameters: Parameters | None) -> Iterator[tuple[str, str]]:
-    """The headers that a model has set, names in lower case, without those of the request that it echoes."""
-    headers: Any = None if parameters is None else parameters.headers
-    if headers and not isinstance(headers, Headers):
-        for name, value in headers.items():
-            yield str(name).lower(), str(value)
 
 
 def sendable(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:

@@ -17,6 +17,9 @@ FORMAT = "endpoint-load-metrics-format"
 HEADER = b"endpoint-load-metrics"
 TRAILER = "endpoint-load-metrics-bin"
 
+SERVICE = "xds.service.orca.v3.OpenRcaService"
+"""The service with a stream of reports."""
+
 FORMS = ("bin", "json", "text")
 
 CORES = os.cpu_count() or 1
@@ -99,7 +102,9 @@ def _numbers(now: ServerLoad, before: ServerLoad) -> tuple[Numbers, Numbers]:
 
 def serialized(fields: Numbers, named: Numbers) -> bytes:
     """The report as a protobuf message."""
-    from ..protos.orca_load_report_pb2 import OrcaLoadReport  # late: for servers that report alone
+    from inferstream.plugins.kubernetes.protos.orca_load_report_pb2 import (
+        OrcaLoadReport,  # late: for servers that report alone
+    )
 
     report = OrcaLoadReport(named_metrics=named)
     for name, value in fields.items():

@@ -24,8 +24,8 @@ GATHERING = 0.02
 LAST_LINES = 0.5
 """Seconds that a terminal has at the end of the process to take the lines that wait."""
 
-TITLES = {"grpc": "gRPC", "kafka": "Kafka", "websocket": "WebSocket"}
-"""The names of dialects for people. Those of HTTP add theirs; without one they are REST, or SSE where they stream."""
+TITLES = {"grpc": "gRPC", "websocket": "WebSocket"}
+"""The names of dialects for people. Those of HTTP and doors add theirs. Others are REST, or SSE if they stream."""
 
 GREEN, YELLOW, RED, DIM, PLAIN = "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[2m", "\x1b[0m"
 

@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 from .meter_set import Buckets, Durations, Histogram, MeterSet, counter, gauge, histogram, summary
-from .stages import ComputeMeters, QueueMeters, TokenMeters
+from .stages import ComputeMeters, KvMeters, QueueMeters, StepMeters, TokenMeters
 
 DEFAULT = Buckets()
 
@@ -109,6 +109,18 @@ class ModelMeters(MeterSet):
         """Tokens of the calls of a model of text; None for another model."""
         meters = self.stages.get(TokenMeters)
         return meters if isinstance(meters, TokenMeters) else None
+
+    @property
+    def waiting(self) -> int:
+        """Calls that wait, in the queue or for a place among the steps."""
+        steps = self.stages.get(StepMeters)
+        return self.queue.depth + (steps.waiting if isinstance(steps, StepMeters) else 0)
+
+    @property
+    def kv(self) -> KvMeters | None:
+        """The use of the model's KV caches; None if no process reports any."""
+        kv = self.stages.get(KvMeters)
+        return kv if isinstance(kv, KvMeters) else None
 
     def computing(self) -> ComputeMeters:
         """Count executions apart from calls from now on."""

@@ -160,22 +160,6 @@ class ResidencyMeters(MeterSet):
     )
 
 
-SHADOWED = (
-    "inferstream_shadow_calls",
-    "Copies of calls for a shadow, by how its responses compare with the model's",
-)
-
-
-class ShadowMeters(MeterSet):
-    """Copies of calls for a model's shadow, by what came of them."""
-
-    equal: int = counter(*SHADOWED, by=("result",), fixed="equal")
-    different: int = counter(*SHADOWED, by=("result",), fixed="different")
-    failed: int = counter(*SHADOWED, by=("result",), fixed="failed")
-    dropped: int = counter(*SHADOWED, by=("result",), fixed="dropped")
-    unchecked: int = counter(*SHADOWED, by=("result",), fixed="unchecked")
-
-
 class StoreMeters(Single):
     """Entries and bytes in the cache of all models, and entries evicted for others."""
 

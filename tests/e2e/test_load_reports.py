@@ -12,9 +12,9 @@ import pytest
 from h2.connection import H2Connection
 from h2.events import TrailersReceived
 
+from inferstream.plugins.kubernetes.protos.orca_load_report_pb2 import OrcaLoadReport
+from inferstream.plugins.kubernetes.protos.orca_request_pb2 import OrcaLoadReportRequest
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
-from inferstream.protos.orca_load_report_pb2 import OrcaLoadReport
-from inferstream.protos.orca_request_pb2 import OrcaLoadReportRequest
 from tests.grpc_web import BINARY, SERVICE, ended, framed, headers_of
 from tests.serving import Running, fp32, text, write_model
 

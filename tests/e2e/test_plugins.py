@@ -92,6 +92,7 @@ def test_a_dialect_has_its_route_and_its_stage_refuses(server: Running) -> None:
         )
         refused = client.post("/shout/loud", content="hello", headers={"x-hush": "1"})
         assert (refused.status_code, refused.json()["error"]) == (403, "hush")
+        assert 'shout_refused_total{model="loud",version=""} 1.0' in client.get("/metrics").text
         assert client.post("/shout/free", content="hello", headers={"x-hush": "1"}).text == "HELLO"
         assert client.post("/shout/nobody", content="hello").status_code == 404
 

@@ -38,6 +38,7 @@ UNSHOWN = {
     "Channel",
     "ClientLeft",
     "CredentialMask",
+    "Door",
     "Faceted",
     "FrameworkModel",
     "LastParameters",

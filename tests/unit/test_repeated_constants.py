@@ -14,8 +14,10 @@ from inferstream.kafka import messages
 from inferstream.keys import secret
 from inferstream.plugins.triton import extension, parameters
 from inferstream.protos import dialects, ids, pool, regions
+from inferstream.ray import stopping as stopping_of_replicas
 from inferstream.record import redaction
 from inferstream.repository import fetched, trust
+from inferstream.server import stopping
 from inferstream.server.grpc.statuses import grpc_status
 from inferstream.server.rest.dialects import metadata
 from inferstream.server.rest.dialects.documentation import dialect, flat_schema
@@ -47,6 +49,10 @@ def test_the_page_reads_the_parameters_that_inputs_have() -> None:
 
 def test_one_setting_lets_code_run_wherever_files_come_from() -> None:
     assert fetched.ALLOW == trust.ALLOW
+
+
+def test_replicas_wait_as_long_as_a_server_takes_to_stop() -> None:
+    assert stopping_of_replicas.STOPPING == stopping.AFTERWARDS + stopping.SPARE
 
 
 def test_ids_and_arrays_have_the_form_of_the_protocol() -> None:

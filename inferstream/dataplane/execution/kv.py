@@ -31,5 +31,5 @@ def measure(model: MLModel, max_active: int, meters: ModelMeters) -> None:
 
 def forget(meters: ModelMeters) -> None:
     """The model is unloaded."""
-    if isinstance(kv := meters.stages.get(KvMeters), KvMeters):
+    if (kv := meters.kv) is not None:
         kv.used, kv.caches = 0.0, 0

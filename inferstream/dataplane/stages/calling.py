@@ -13,7 +13,7 @@ from ...concurrency.channel import Channel
 from ...concurrency.scope import ClientLeft, Scope
 from ...context import models_var
 from ...errors import Abandoned, InvalidRequest, NotFound, Unsupported
-from ..call import CALL_OF_MODEL, COPY, Call, Handler, Operation, identify
+from ..call import CALL_OF_MODEL, Call, Handler, Operation, identify
 from ..call_values import inherit_values
 from ..edges import CallEdges, Callee
 from ..execution.base import Execution
@@ -235,7 +235,7 @@ class CallOfModel:
             asyncio.current_task(),
             outer.priority,
             outer.principal,
-            outer.dialect if outer.dialect == COPY else CALL_OF_MODEL,
+            CALL_OF_MODEL,
         )
         if hasattr(outer, "values"):
             inherit_values(call, outer)

@@ -9,6 +9,7 @@ from ...concurrency.scope import Scope
 from ...errors import DeadlineExceeded
 from ...settings import ModelSettings, Settings
 from ..call import CALL_OF_MODEL, INFER, Call, Handler
+from ..caller import DOORS
 from ..reply import AtEnd, Reply, Watcher
 
 Result = TypeVar("Result")
@@ -169,4 +170,4 @@ def _is_limited(call: Call) -> bool:
     """
     if call.dialect == CALL_OF_MODEL and call.waits:
         return True
-    return call.operation is INFER and call.dialect != "kafka"
+    return call.operation is INFER and call.dialect not in DOORS

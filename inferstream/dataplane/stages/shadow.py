@@ -8,8 +8,8 @@ from random import random
 from typing import Protocol
 
 from inferstream.ext.calls import (
-    COPY,
     Call,
+    CallValue,
     Handler,
     NotLoaded,
     Reply,
@@ -19,10 +19,10 @@ from inferstream.ext.calls import (
     count_tokens,
 )
 from inferstream.ext.telemetry import get_logger
+from inferstream.plugins.traffic.meters import ShadowMeters
 
 from ...errors import InferstreamError, InvalidSettings
 from ...settings.traffic import Shadow, VersionSettings
-from ...telemetry.stages import ShadowMeters
 from ...types import InferenceRequest, InferenceResponse
 from ..comparison import difference
 from ..shadows import Shadows, build_shadows
@@ -33,6 +33,9 @@ logger = get_logger("dataplane")
 DIALECT_SHARE = "\0shadow"
 """The name of all copies in fair shares. No key has such a name."""
 
+DIALECT = "shadow"
+"""The dialect of copies of calls, and of the calls by model code in them. They have no copies of their own."""
+
 MOST = 1024
 """Responses of a stream that are kept for the comparison. Longer ones are not compared."""
 
@@ -41,6 +44,20 @@ LARGE = 4096
 
 MOST_LOGGED = 10
 """Differences of one load of a model in the log. The meter counts all."""
+
+
+class CopyMark(CallValue[bool]):
+    """Marks copies of calls, and the calls that model code makes in them."""
+
+    def set(self, call: Call, value: bool) -> None:
+        super().set(call, value)
+        call.dialect = DIALECT
+
+    def inherit(self, value: bool, call: Call) -> bool:
+        return value
+
+
+COPY = CopyMark("shadow")
 
 
 class ShadowStage:
@@ -58,7 +75,7 @@ class ShadowStage:
         self._logged = 0
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
-        if call.more is not None or call.dialect == COPY or random() >= self._share:
+        if call.more is not None or call.dialect == DIALECT or random() >= self._share:
             return self._inner(call)
         return self._copied(call)
 
@@ -77,7 +94,8 @@ class ShadowStage:
     def begin(self, call: Call, request: InferenceRequest, expected: list[InferenceResponse]) -> None:
         """Begin the copy of a call that has succeeded."""
         copy = Call(call.operation, call.model, self._shadow.to, request, call.headers)
-        copy.priority, copy.principal, copy.dialect = call.priority, call.principal, COPY
+        copy.priority, copy.principal = call.priority, call.principal
+        COPY.set(copy, True)
         SHARE.set(copy, Share(DIALECT_SHARE))
         self.shadows.start(copy, self._run(copy, expected))
 

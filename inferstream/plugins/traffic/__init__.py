@@ -12,4 +12,5 @@ extension = Extension(
         "shadowing": Position("inferstream.dataplane.stages.shadow:shadowing", outside="caching"),
         "splitting": "inferstream.dataplane.traffic:splitting",
     },
+    meters={"shadow": "inferstream.plugins.traffic.meters:ShadowMeters"},
 )

@@ -6,9 +6,10 @@ from contextlib import aclosing
 from inferstream.ext.calls import Action, ServerModels
 from inferstream.ext.http import ServeBytes
 from inferstream.ext.rpc import RpcContext, RpcExchange, RpcService
+from inferstream.plugins.kubernetes.protos.orca_request_pb2 import OrcaLoadReportRequest
+from inferstream.plugins.kubernetes.protos.pool import POOL
 
-from ...protos.orca_request_pb2 import DESCRIPTOR, OrcaLoadReportRequest
-from ..orca import FORMAT, TRAILER, LoadReports, build_reports
+from ..orca import FORMAT, SERVICE, TRAILER, LoadReports, build_reports
 
 SHORTEST = 0.1
 """Seconds between two reports of a stream at least, because each asks all front ends."""
@@ -20,7 +21,7 @@ USUAL = 30.0
 class OrcaService(RpcService):
     """Streams of reports."""
 
-    descriptor = DESCRIPTOR.pool.FindServiceByName("xds.service.orca.v3.OpenRcaService")
+    descriptor = POOL.FindServiceByName(SERVICE)
     actions = {"StreamCoreMetrics": Action.METRICS}
     needs_start = False
 

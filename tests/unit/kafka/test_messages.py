@@ -38,7 +38,7 @@ def admit(model: str, version: str | None, caller: Caller) -> Admission:
 
 def asked(record: Record) -> tuple[Admission, InferenceRequest]:
     admission = admission_of(record, admit)
-    return admission, request_of(record, LIMITS, admission.pipeline.takes_any)
+    return admission, request_of(record, LIMITS, admission)
 
 
 def test_a_record_becomes_a_request() -> None:

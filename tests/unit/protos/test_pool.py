@@ -10,6 +10,7 @@ import pytest
 from google.protobuf import __version__ as protobuf
 
 HERE = Path(__file__).parents[3] / "inferstream" / "protos"
+ORCA = HERE.parent / "plugins" / "kubernetes" / "protos"
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ def test_other_peoples_protos_can_live_in_the_same_process(order: str, theirs: s
 STANDARD = [
     f"grpc/{name}.proto"
     for name in ("health/v1/health", "reflection/v1/reflection", "reflection/v1alpha/reflection")
-] + ["xds/service/orca/v3/orca.proto"]
+]
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,7 @@ STANDARD = [
         ("dataplane.binpb", HERE, ["dataplane.proto"]),
         ("requests.binpb", HERE, ["requests.proto"]),
         ("standard.binpb", HERE / "standard", STANDARD),
+        (str(ORCA / "orca.binpb"), ORCA, ["xds/service/orca/v3/orca.proto"]),
     ],
 )
 def test_each_descriptor_set_is_compiled_from_its_protos(

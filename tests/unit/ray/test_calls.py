@@ -66,7 +66,7 @@ class Ends:
 async def rpcs() -> AsyncIterator[RayRpcs]:
     Ends.seen = []
     async with Application(app) as application:
-        yield RayRpcs(application.rpcs)
+        yield RayRpcs(application.grpc_services())
 
 
 def request(model: str, number: int) -> bytes:

@@ -3,9 +3,12 @@
 from types import SimpleNamespace
 from typing import Any
 
-from inferstream.server.headers import ResponseHeaders, model_headers
+from inferstream.dataplane.admission import Admission
+from inferstream.server.headers import ResponseHeaders
 from inferstream.server.rest.messages import sendable
 from inferstream.types import Headers, InferenceResponse, Parameters
+
+model_headers = Admission.model_headers
 
 
 def test_a_model_sets_headers_with_names_in_lower_case() -> None:

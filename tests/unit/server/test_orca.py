@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from inferstream.dataplane.load import Load, Loads, ServerLoad
-from inferstream.protos.orca_load_report_pb2 import OrcaLoadReport
+from inferstream.plugins.kubernetes.protos.orca_load_report_pb2 import OrcaLoadReport
 from inferstream.server.orca import CORES, LoadReports
 
 SAMPLE = "CQAAAAAAAOA/MQAAAAAAAFlAOQAAAAAAAABAQg4KA3JpZhEAAAAAAAAQQA=="

@@ -20,7 +20,7 @@ from ....telemetry.metrics import Meters
 from ....types import InferenceRequest, InferenceResponse, RequestInput
 from ...headers import sendable
 from ..exchange import Exchange
-from ..messages import JSON, RawHeaders, Scope, error_response, wrap
+from ..messages import JSON, PREFIX, RawHeaders, Scope, accepted, error_response, wrap
 
 GET = ("GET", "HEAD")
 """RFC 9110, section 9.1: what serves GET serves HEAD. Monitors probe with it, and so does the ollama command."""
@@ -75,6 +75,16 @@ class HttpDialect:
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         """Status, headers and body of a request that failed before its response began."""
         return error_response(error, self._settings.status_profile)
+
+    def _prefix(self, scope: Scope, default: str | None = None) -> str:
+        """The path below which the server is mounted; else `default`, which is the setting `root_path` if None."""
+        return str(scope.get(PREFIX, self._settings.root_path if default is None else default))
+
+    def _encoding(self, scope: Scope) -> bytes | None:
+        """The encoding that the client and the setting `gzip_enabled` allow: `gzip`, `deflate`, or None."""
+        if not self._settings.gzip_enabled:
+            return None
+        return accepted(dict(scope["headers"]).get(b"accept-encoding", b""))
 
     def _only_model(self, names: Iterable[str], some: str, none: str) -> str:
         """The model of a request that names none: the default model, or the only one of `names`.

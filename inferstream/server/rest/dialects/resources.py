@@ -14,7 +14,7 @@ from ....protos.published import ProtoFile, published
 from ....protos.sse import HEARTBEAT, event, named_event
 from ....telemetry.access import AccessRecord, Subscribers
 from ....types import MetadataTensor
-from ..messages import JSON, PREFIX, RawHeaders, Scope
+from ..messages import JSON, RawHeaders, Scope
 from ..origins import Origins
 from ..query import arguments_of
 from .base import VERSIONS, Answer, HttpDialect, ReadClaim, ReadRoute, in_json
@@ -89,7 +89,7 @@ class Resources(HttpDialect):
         return 200, STREAM, _events(subscribers, asked.get("model"), asked.get("errors", False))
 
     async def _protos(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
-        prefix = str(scope.get(PREFIX, self._settings.root_path))
+        prefix = self._prefix(scope)
         return in_json(
             [
                 {"name": file.name, "services": file.services, "path": f"{prefix}/proto/{file.name}"}

@@ -13,6 +13,7 @@ extension = Extension(
     rpcs={"shout": "shout.rpc:ShoutService"},
     messages={"count": "shout.count"},
     stages={"hush": "shout.stage:hush"},
+    meters={"hush": "shout.meters:HushMeters"},
     facets={"voice": "shout.facet:voice"},
     call_values={"volume": "shout.volume:VOLUME"},
     workers={"ear": "shout.volume:Ear"},

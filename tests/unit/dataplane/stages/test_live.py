@@ -9,6 +9,7 @@ from inferstream import Application, InferenceRequest, InferenceResponse, MLMode
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.reply import Reply, StreamReply
+from inferstream.dataplane.stages import live
 from inferstream.dataplane.stages.live import Live, limit_of
 from inferstream.errors import Cancelled, DeadlineExceeded, Draining
 from inferstream.repository import InMemoryRepository
@@ -140,17 +141,18 @@ async def test_the_default_ends_a_single_call() -> None:
 @pytest.mark.parametrize(
     ("server", "dialect", "settings"),
     [
-        (Impatient(), "kafka", {}),
-        (Impatient(cache_enabled=True), "kafka", {"cache_enabled": True}),
+        (Impatient(), "queue", {}),
+        (Impatient(cache_enabled=True), "queue", {"cache_enabled": True}),
         (Impatient(), "", {"request_timeout": None}),
         (Impatient(), "", {"request_timeout": 30}),
         (Impatient(request_timeout=0), "", {}),
         (Impatient(request_timeout=None), "", {}),
     ],
 )
-async def test_it_ends_no_message_of_kafka_and_none_with_settings(
-    server: Settings, dialect: str, settings: dict[str, object]
+async def test_it_ends_no_call_of_a_door_beside_the_ports_and_none_with_settings(
+    server: Settings, dialect: str, settings: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(live, "DOORS", {"queue"})
     assert await infer(server, dialect, **settings) is not None
 
 

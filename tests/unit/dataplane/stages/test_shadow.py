@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 from inferstream.codecs import NumpyCodec
-from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.call import CALL_OF_MODEL, Call, Operation
+from inferstream.dataplane.call_values import inherit_values
 from inferstream.dataplane.first_calls import NotLoaded
 from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.dataplane.shadows import Shadows
 from inferstream.dataplane.shares import Shares, share_of
 from inferstream.dataplane.stages.shadow import MOST_LOGGED, ShadowStage
 from inferstream.errors import InferenceFailed
+from inferstream.plugins.traffic.meters import ShadowMeters
 from inferstream.settings import Settings
 from inferstream.settings.traffic import Shadow
-from inferstream.telemetry.stages import ShadowMeters
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
 
 
@@ -168,6 +169,20 @@ async def test_calls_that_fail_and_copies_themselves_have_no_copy() -> None:
     await trial.call(dialect="shadow")
     await trial.settled()
     assert trial.copies == []
+
+
+async def test_calls_by_model_code_in_a_copy_have_no_copy() -> None:
+    trial = Trial(equal)
+    await trial.call()
+    await trial.settled()
+    [copy] = trial.copies
+    inner = Call(Operation.INFER, "m", "1", InferenceRequest(inputs=[]), {}, dialect=CALL_OF_MODEL)
+    inherit_values(inner, copy)
+    assert inner.dialect == "shadow"
+    async with await trial.stage(inner):
+        pass
+    await trial.settled()
+    assert trial.copies == [copy]
 
 
 async def test_a_stream_that_its_reader_leaves_has_no_copy() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferstream.protos.orca_request_pb2 import OrcaLoadReportRequest
+from inferstream.plugins.kubernetes.protos.orca_request_pb2 import OrcaLoadReportRequest
 from inferstream.server.grpc import orca
 from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.server.grpc.orca import SHORTEST, USUAL, OrcaService, with_load

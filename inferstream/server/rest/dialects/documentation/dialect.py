@@ -14,7 +14,6 @@ from inferstream.ext.http import (
 )
 from inferstream.plugins.page.settings import PageSettings
 
-from ...messages import PREFIX
 from .files import page_document, page_files
 from .openapi import describe
 
@@ -59,14 +58,14 @@ class Documentation(HttpDialect):
         return 200, [JSON_HEADER], ALIVE
 
     async def _page(self, _: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
-        prefix = scope.get(PREFIX)
+        prefix = self._prefix(scope, "")
         # Relative where the client's path is this one, so that a proxy may serve the page below any path.
         path = scope.get("raw_path") or scope["path"].encode()  # a name may hold slashes that are escaped
         up = "../" * (path.count(b"/") - 1)
         access = self._dataplane.access
         closed = not access.requires_credentials and not access.repository_open
         page = page_document(f"{prefix}/" if prefix else up or "./", closed)
-        return page.response(scope["headers"], self._settings.gzip_enabled)
+        return page.response(scope["headers"], self._encoding(scope))
 
     async def _page_of_model(self, route: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
         if not self._dataplane.access.requires_credentials:  # an unknown model has no page
@@ -75,7 +74,7 @@ class Documentation(HttpDialect):
 
     async def _file(self, _: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
         file = page_files()[scope["path"].removeprefix(PAGE)]
-        return file.response(scope["headers"], self._settings.gzip_enabled)
+        return file.response(scope["headers"], self._encoding(scope))
 
     async def _document(self, _: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
         return json_answer(describe(self._settings, self._prefix(scope), dialects=self.siblings))
@@ -91,6 +90,3 @@ class Documentation(HttpDialect):
             self._dataplane.described(name, version),
         )
         return json_answer(document)
-
-    def _prefix(self, scope: AsgiScope) -> str:
-        return str(scope.get(PREFIX, self._settings.root_path))

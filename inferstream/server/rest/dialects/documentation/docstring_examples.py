@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from .....codecs.values.flat import FlatArguments
+from inferstream.ext.calls import Described
+
 from .....errors import InvalidRequest
 from .....types import MetadataTensor, RequestInput
 
@@ -22,11 +23,11 @@ class Example(NamedTuple):
     tensors: list[RequestInput]
 
 
-def docstring_examples(doc: str, inputs: Sequence[MetadataTensor], strict: bool) -> list[Example]:
+def docstring_examples(model: Described, inputs: Sequence[MetadataTensor]) -> list[Example]:
     """Each call whose arguments are literals and fit the inputs."""
     examples = []
-    reader = FlatArguments(inputs, strict)
-    for call in _calls(doc):
+    reader = model.arguments(inputs)
+    for call in _calls(model.signature.doc):
         try:
             positional = zip(reader.names, map(ast.literal_eval, call.args), strict=False)
             named = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}

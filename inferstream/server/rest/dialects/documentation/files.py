@@ -9,8 +9,6 @@ from string import Template
 
 from inferstream.ext.http import RawHeaders
 
-from ...messages import accepted
-
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -59,15 +57,16 @@ class StaticFile:
             b"gzip": (f'"{digest}-gzip"'.encode(), packed),
         }
 
-    def response(self, headers: RawHeaders, compress: bool) -> tuple[int, RawHeaders, bytes]:
-        """Status, headers and body for a request with these headers; 304 for a client that has the file."""
-        find = dict(headers).get
-        encoding = accepted(find(b"accept-encoding", b"")) if compress else None
+    def response(self, headers: RawHeaders, encoding: bytes | None) -> tuple[int, RawHeaders, bytes]:
+        """Status, headers and body for a request with these headers; 304 for a client that has the file.
+
+        The body is compressed if the client accepts the `encoding` of the file.
+        """
         if encoding not in self._forms:
             encoding = None
         etag, body = self._forms[encoding]
         sent = [*self._headers, (b"etag", etag)]
-        known = find(b"if-none-match", b"").split(b",")
+        known = dict(headers).get(b"if-none-match", b"").split(b",")
         if any(each.strip().removeprefix(b"W/") == etag for each in known):
             return 304, sent, b""
         if encoding is not None:

@@ -55,7 +55,7 @@ def describe(
     if described is not None:
         exact = described.signature.function
         inputs = (model and model.inputs) or ()
-        examples = docstring_examples(described.signature.doc, inputs, exact)
+        examples = docstring_examples(described, inputs)
     body, flat, components = _bodies(model, exact, examples)
     paths = _model_paths(base, parameters, body, flat)
     if model is None:

@@ -4,7 +4,11 @@ from typing import Any
 
 import pytest
 
+from inferstream import ModelSettings
+from inferstream.dataplane.dataplane import Described
+from inferstream.dataplane.execution.base import Capabilities
 from inferstream.server.rest.dialects.documentation.docstring_examples import docstring_examples
+from inferstream.signature import Signature
 from inferstream.types import MetadataTensor, Parameters
 
 INPUTS = [
@@ -41,6 +45,8 @@ INPUTS = [
     ],
 )
 def test_calls_with_literals_are_examples(doc: str, arguments: dict[str, Any] | None) -> None:
-    found = docstring_examples(doc, INPUTS, True)
+    signature = Signature(tuple(INPUTS), doc=doc, function=True)
+    model = Described(signature, Capabilities(True, False, False), ModelSettings(implementation="m.M"))
+    found = docstring_examples(model, INPUTS)
     assert [example.arguments for example in found] == ([] if arguments is None else [arguments])
     assert all([each.name for each in example.tensors] == [*example.arguments] for example in found)

@@ -1,0 +1,1 @@
+"""The messages of ORCA, in a descriptor pool of their own."""
