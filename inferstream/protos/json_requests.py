@@ -197,7 +197,7 @@ def _input(
         parameters, count = _parameters(sent, text, f'input "{name}": parameters', nested)
         extra = parameters.__pydantic_extra__ or {}
         size = extra.pop("binary_data_size", None)
-        reference = reference_in(extra) if extra else None
+        reference = reference_in(extra) if extra else None  # most have no others
         if reference is not None and not (values is size is None):
             raise InvalidRequest(f'input "{name}": {reference} excludes data and binary_data_size')
     if size is not None:
