@@ -129,12 +129,12 @@ def request_from(
     else:
         inputs = [_tensor_from(RequestInput, each, None, reference_names) for each in sent]
     outputs = [_wanted_from(each, reference_names) for each in wanted]
-    if reference_names and not references:
-        refuse_reference(reference_names[0])
     if parameters:
         expect_parameters(len(parameters), "parameters")
     request = InferenceRequest.of(inputs, request_id or None, parameters_from(parameters), outputs or None)
     if reference_names:
+        if not references:
+            refuse_reference(reference_names[0])
         request.refers = True
     return request
 

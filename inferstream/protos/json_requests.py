@@ -114,8 +114,6 @@ def build_request(
         outputs, named, count, named_by = _outputs(wanted, text, nested)
         keys += count
         reference = reference or named_by
-    if reference is not None and not references:
-        refuse_reference(reference)
     for name, value in document.items():
         if type(value) is NumbersText:
             plain(value, name)  # no field of V2, and yet it must be JSON
@@ -124,6 +122,8 @@ def build_request(
     binary = (default, named) if default or named else None
     request = InferenceRequest.of(tensors, request_id, parameters, outputs or None)
     if reference is not None:
+        if not references:
+            refuse_reference(reference)
         request.refers = True
     return request, binary
 
