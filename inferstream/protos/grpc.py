@@ -129,12 +129,12 @@ def request_from(
     else:
         inputs = [_tensor_from(RequestInput, each, None, reference_names) for each in sent]
     outputs = [_wanted_from(each, reference_names) for each in wanted]
-    if reference_names and not references:
-        refuse_reference(reference_names[0])
     if parameters:
         expect_parameters(len(parameters), "parameters")
     request = InferenceRequest.of(inputs, request_id or None, parameters_from(parameters), outputs or None)
     if reference_names:
+        if not references:
+            refuse_reference(reference_names[0])
         request.refers = True
     return request
 
@@ -147,14 +147,9 @@ def _wanted_from(
     if given := message.parameters:
         expect_parameters(len(given), f'output "{message.name}": parameters')
         parameters = parameters_from(given)
-        if parameters is not None and (reference := _reference_in(parameters)) is not None:
+        if parameters is not None and (reference := reference_in(parameters.__pydantic_extra__)):
             references.append(reference)
     return RequestOutput.of(message.name, parameters)
-
-
-def _reference_in(parameters: Parameters) -> str | None:
-    extra = parameters.__pydantic_extra__
-    return reference_in(extra) if extra else None
 
 
 def _values_from(
@@ -211,7 +206,7 @@ def _tensor_from(
     if given := message.parameters:
         expect_parameters(len(given), f'{what} "{name}": parameters')
         parameters = parameters_from(given)
-        reference = None if parameters is None else _reference_in(parameters)
+        reference = None if parameters is None else reference_in(parameters.__pydantic_extra__)
     if reference is not None:
         if raw or message.contents.ListFields():
             raise InvalidRequest(f'{what} "{name}": {reference} excludes contents and raw contents')

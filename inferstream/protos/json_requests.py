@@ -123,8 +123,6 @@ def build_request(
         outputs, named, count, named_by = _outputs(wanted, text, nested)
         keys += count
         reference = reference or named_by
-    if reference is not None and not references:
-        refuse_reference(reference)
     for name, value in document.items():
         if type(value) is NumbersText:
             plain(value, name)  # no field of V2, and yet it must be JSON
@@ -133,6 +131,8 @@ def build_request(
     binary = (default, named) if default or named else None
     request = InferenceRequest.of(tensors, request_id, parameters, outputs or None)
     if reference is not None:
+        if not references:
+            refuse_reference(reference)
         request.refers = True
     return request, binary
 
@@ -206,7 +206,7 @@ def _input(
         parameters, count = _parameters(sent, text, f'input "{name}": parameters', nested)
         extra = parameters.__pydantic_extra__ or {}
         size = extra.pop("binary_data_size", None)
-        reference = reference_in(extra) if extra else None
+        reference = reference_in(extra) if extra else None  # most have no others
         if reference is not None and not (values is size is None):
             raise InvalidRequest(f'input "{name}": {reference} excludes data and binary_data_size')
     if size is not None:

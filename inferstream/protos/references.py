@@ -7,11 +7,12 @@ from ..errors import InvalidRequest
 from ..extensions import references
 
 
-def reference_in(parameters: Container[str]) -> str | None:
+def reference_in(parameters: Container[str] | None) -> str | None:
     """The parameter by which a tensor refers to its data; None if it has none."""
-    for name in references():
-        if name in parameters:
-            return name
+    if parameters:
+        for name in references():
+            if name in parameters:
+                return name
     return None
 
 
