@@ -4,8 +4,9 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 
 from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse
+from .client import transport_to
 from .retries import retried
-from .transport import ModelName, OutgoingCall, Target, transport_to
+from .transport import ModelName, OutgoingCall, Target
 
 if TYPE_CHECKING:
     import grpc
