@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 UNSHOWN = {
     *("MODEL_SETTINGS_FILE", "SETTINGS_FILE"),
-    *("AccessFormatter", "STUB_MODULE", "TensorHint", "V2Client", "read_request"),
+    *("AccessFormatter", "STUB_MODULE", "TensorHint", "V2Client"),
     *("COPY", "Faceted", "LastParameters", "Listener", "OpenSocket", "Peers", "RpcExchange", "ServeOther"),
     *(
         "StatusLine",
