@@ -46,11 +46,11 @@ def run(target: str, output_dir: Path, check: bool) -> int:
 
 
 def _export(target: str, output_dir: Path) -> Exported:
-    found = targeted(target)
-    if found.code is None or ":" not in found.code:
-        what = "a folder of models" if found.code is None else "a model"
+    location = targeted(target)
+    if location.code is None or ":" not in location.code:
+        what = "a folder of models" if location.code is None else "a model"
         raise InvalidSettings(f"{target} is {what}, and only an app (app.py or module:app) has typed RPCs")
-    app, path = found.load_app()
+    app, path = location.load_app()
     lock_file = app.lock_file
     if lock_file is None:
         raise InvalidSettings(f'app "{path}": its module has no variable that holds it')

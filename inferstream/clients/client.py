@@ -12,10 +12,12 @@ from .asked import AskedCall, Exit, Scalar, limited
 from .model_types import ModelTypes, PreparedCall, types_of_function, types_of_metadata
 from .retries import nothing_began, retried
 from .tables import Table, given
-from .transport import ModelName, OutgoingCall, Target, Transport, transport_to
+from .transport import ModelName, OutgoingCall, Target, Transport
 
 if TYPE_CHECKING:
     from ..functions.app import App
+    from .grpc import GrpcTransport
+    from .rest import RestTransport
     from .tables import Arguments
 
 T = TypeVar("T")
@@ -290,6 +292,18 @@ class InProcessClient(AsyncClient):
 
     def __init__(self, transport: Transport) -> None:
         self._call_over(transport, math.inf, 0, {})
+
+
+def transport_to(target: Target, over_grpc: bool) -> "RestTransport | GrpcTransport":
+    """A transport over gRPC, or over REST. Raises MissingExtra if gRPC is not installed."""
+    # Imported late: each client needs its own library only.
+    if over_grpc:
+        from .grpc import GrpcTransport
+
+        return GrpcTransport(target)
+    from .rest import RestTransport
+
+    return RestTransport(target)
 
 
 def _functions(app: "App | str") -> dict[ModelName, ModelTypes]:

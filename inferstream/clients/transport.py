@@ -4,14 +4,10 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from ssl import CERT_NONE, PROTOCOL_TLS_CLIENT, SSLContext, create_default_context
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
 from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse, RepositoryIndexResponse
-
-if TYPE_CHECKING:
-    from .grpc import GrpcTransport
-    from .rest import RestTransport
 
 
 class ModelName(NamedTuple):
@@ -108,15 +104,3 @@ class Transport(Protocol):
         """Whether a model is ready, or the server without one."""
 
     async def aclose(self) -> None: ...
-
-
-def transport_to(target: Target, over_grpc: bool) -> "RestTransport | GrpcTransport":
-    """A transport over gRPC, or over REST. Raises MissingExtra if gRPC is not installed."""
-    # Imported late: each client needs its own library only.
-    if over_grpc:
-        from .grpc import GrpcTransport
-
-        return GrpcTransport(target)
-    from .rest import RestTransport
-
-    return RestTransport(target)

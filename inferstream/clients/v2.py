@@ -3,9 +3,11 @@
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 
+from ..protos.json_requests import build_request, load_request
 from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse
+from .client import transport_to
 from .retries import retried
-from .transport import ModelName, OutgoingCall, Target, transport_to
+from .transport import ModelName, OutgoingCall, Target
 
 if TYPE_CHECKING:
     import grpc
@@ -50,6 +52,12 @@ class V2Client:
         Raises InvalidRequest for values that cannot be written.
         """
         return self._transport.encode(self._call(model, request, None))
+
+    @staticmethod
+    def read_request(text: bytes) -> InferenceRequest:
+        """The request in a JSON text, such as a file. Raises InvalidRequest, which names the wrong field."""
+        document, rest = load_request(text)
+        return build_request(document, rest, None)[0]
 
     async def channel(self) -> "grpc.aio.Channel":
         """The gRPC channel, for other RPCs. Raises CallFailed, and TypeError for a client over REST."""

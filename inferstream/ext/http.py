@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ..protos.json_checks import has_keys as has_keys
     from ..protos.json_checks import keys_of as keys_in
     from ..protos.json_checks import refuse_duplicate_keys as refuse_duplicate_keys
-    from ..protos.json_requests import read_request as read_request
     from ..protos.json_responses import IN_JSON as JSON_WRITER
     from ..protos.json_responses import dump as dump_json
     from ..protos.multipart import parts_of as read_parts
@@ -88,7 +87,6 @@ __all__ = [
     "keys_in",
     "parse_json",
     "read_parts",
-    "read_request",
     "refuse_duplicate_keys",
     "status_of",
 ]
@@ -98,7 +96,6 @@ _NAMES = {
     "dataplane.json_limits": "json_limits",
     "protos.json_arrays": "parse=parse_json",
     "protos.json_checks": "JsonLimits has_keys keys_of=keys_in refuse_duplicate_keys",
-    "protos.json_requests": "read_request",
     "protos.json_responses": "IN_JSON=JSON_WRITER dump=dump_json",
     "protos.multipart": "parts_of=read_parts",
     "server.edge": "Edge Listener Serve ServeBytes",

@@ -54,15 +54,6 @@ def load_request(text: bytes) -> tuple[Any, bytes]:
         return _with_nan(text, str(error)), text
 
 
-def read_request(text: bytes, *, nested: bool = False) -> InferenceRequest:
-    """The V2 request in a JSON text. With `nested`, parameters may be objects and lists, and data an object.
-
-    Raises InvalidRequest, which names the wrong field.
-    """
-    document, rest = load_request(text)
-    return build_request(document, rest, None, nested=nested)[0]
-
-
 def _with_nan(text: bytes, reason: str) -> Any:
     """The document in a text that is no JSON unless for NaN and Infinity, which Triton's client writes."""
     if (b"NaN" in text or b"Infinity" in text) and not _LONE_SURROGATE.search(text):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from inferstream.ext.http import read_request
+from inferstream.ext.hosting import V2Client
 from inferstream.ext.values import DTYPES
 
 from ...errors import InvalidRequest, InvalidSettings
@@ -18,7 +18,7 @@ WORD = "hello"
 def from_file(path: Path) -> InferenceRequest:
     """The V2 request in a JSON file. Raises InvalidSettings."""
     try:
-        return read_request(path.read_bytes())
+        return V2Client.read_request(path.read_bytes())
     except OSError as error:
         raise InvalidSettings(f"{path}: {error.strerror}") from error
     except (InvalidRequest, ValidationError) as error:

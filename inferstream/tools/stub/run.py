@@ -12,10 +12,10 @@ from .source import stub_source
 @report_errors
 def run(target: str, output: Path | None) -> int:
     """Write the stub to a file, or print it. Returns the exit code."""
-    found = find_target(target)
-    if found.code is None:
+    location = find_target(target)
+    if location.code is None:
         raise InvalidSettings(f"{target} is a folder of models; a stub is of an app (app.py or module:app)")
-    source = stub_source(*found.load_app())
+    source = stub_source(*location.load_app())
     if output is None:
         sys.stdout.write(source)
     else:

@@ -60,19 +60,19 @@ def _imports(lines: set[str]) -> list[str]:
     return ["\n".join(sorted(imports, key=lambda line: (line.startswith("from"), line)))] if imports else []
 
 
-class Method(NamedTuple):
+class StubMethod(NamedTuple):
     """A model as a method of a stub."""
 
     model: str
     version: str | None
-    parameters: list["Parameter"]
+    parameters: list["StubParameter"]
     result: Any
     """The annotation of the result, or of one item of a stream."""
     streams: bool
     doc: str
 
 
-class Parameter(NamedTuple):
+class StubParameter(NamedTuple):
     """A parameter of a method. One without a default has `REQUIRED`."""
 
     name: str
@@ -81,7 +81,7 @@ class Parameter(NamedTuple):
     is_stream: bool = False
 
 
-Methods = dict[str, Method]
+Methods = dict[str, StubMethod]
 
 
 def _methods(app: App) -> Methods:
@@ -100,13 +100,13 @@ def _methods(app: App) -> Methods:
         if name in methods:
             raise InvalidSettings(f'{function.location}: a stub would have two methods of the name "{name}"')
         arguments, results = function.arguments, function.results
-        parameters = [Parameter(each.name, each.hint, each.default) for each in arguments.arguments]
+        parameters = [StubParameter(each.name, each.hint, each.default) for each in arguments.arguments]
         if (stream := arguments.stream) is not None:
-            parameters.append(Parameter(stream.name, stream.hint, is_stream=True))
+            parameters.append(StubParameter(stream.name, stream.hint, is_stream=True))
         if isinstance(function, DescribedFunction):  # a step function takes states instead
             order = [*inspect.signature(function.function).parameters]
             parameters.sort(key=lambda parameter: order.index(parameter.name))
-        methods[name] = Method(
+        methods[name] = StubMethod(
             function.name,
             function.version,
             parameters,
@@ -122,7 +122,7 @@ def _class(name: str, base: str, doc: str, types: TypeSource, methods: Methods) 
     return "\n\n".join([f'class {name}({base}):\n    """{doc}"""', *written])
 
 
-def _method(name: str, method: Method, types: TypeSource, awaits: bool) -> str:
+def _method(name: str, method: StubMethod, types: TypeSource, awaits: bool) -> str:
     result = types.written(method.result)
     if method.streams:
         result = f"{'AsyncIterator' if awaits else 'Iterator'}[{result}]"
@@ -139,7 +139,7 @@ def _method(name: str, method: Method, types: TypeSource, awaits: bool) -> str:
     return "\n".join([*lines, "        raise NotImplementedError"])
 
 
-def _parameters(method: Method, types: TypeSource, awaits: bool) -> Iterator[str]:
+def _parameters(method: StubMethod, types: TypeSource, awaits: bool) -> Iterator[str]:
     """The parameters of a method in their order. If one without a default follows one with, these go by name."""
     # Classes are declared in the order in which annotations are written, that of a stream last.
     written = {
@@ -153,7 +153,7 @@ def _parameters(method: Method, types: TypeSource, awaits: bool) -> Iterator[str
         yield written[parameter.name]
 
 
-def _parameter(parameter: Parameter, types: TypeSource, awaits: bool) -> str:
+def _parameter(parameter: StubParameter, types: TypeSource, awaits: bool) -> str:
     hint = types.written(parameter.hint)
     if parameter.is_stream:
         hint = f"{'AsyncIterable' if awaits else 'Iterable'}[{hint}]"

@@ -7,7 +7,7 @@ import pytest
 from inferstream.clients import retries
 from inferstream.clients.transport import ModelName, Target
 from inferstream.clients.v2 import V2Client
-from inferstream.errors import CallFailed
+from inferstream.errors import CallFailed, InvalidRequest
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.types import InferenceRequest, RequestInput
 from tests.unit.clients.scripted import BUSY, Scripted, number
@@ -64,6 +64,13 @@ async def test_a_request_is_encoded_as_it_is_sent(binary: bool) -> None:
         "m",
         [b"\x07" + bytes(7)] if binary else [],
     )
+
+
+def test_a_request_is_read_as_a_server_reads_it() -> None:
+    text = V2Client(Target("host")).encode("m", REQUEST)[1]
+    assert V2Client.read_request(text).inputs[0].data.flat() == [7]
+    with pytest.raises(InvalidRequest, match=r"inputs\[0\]"):
+        V2Client.read_request(b'{"inputs": [1]}')
 
 
 async def test_only_grpc_has_a_channel() -> None:

@@ -13,7 +13,7 @@ from inferstream.errors import InvalidRequest
 from inferstream.functions.arguments import Arguments
 from inferstream.protos.dataplane_pb2 import InferParameter, ModelInferRequest
 from inferstream.protos.grpc import FIELDS, request_from
-from inferstream.protos.json_requests import build_request, build_values_request, load, read_request
+from inferstream.protos.json_requests import build_request, build_values_request, load
 from inferstream.types import InferenceRequest
 
 
@@ -210,12 +210,3 @@ def test_a_parameter_is_the_number_that_was_sent_or_refused(place: str, number: 
     assert part.parameters is not None
     value = part.parameters.get("p")
     assert (value, type(value)) == (number, type(number))
-
-
-def test_a_text_is_read_as_a_request() -> None:
-    request = read_request(orjson.dumps({"id": "7", "inputs": [I, F]}))
-    assert (request.id, ARGUMENTS.read(request)) == ("7", {"i": 3, "f": 0.5, "n": None})
-    text = orjson.dumps({"inputs": [I], "parameters": {"p": {"q": 1}}})
-    assert read_request(text, nested=True).parameters is not None
-    with pytest.raises(InvalidRequest, match="p"):
-        read_request(text)
