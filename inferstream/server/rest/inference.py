@@ -101,7 +101,7 @@ class InferenceDoor:
         """Serve and count a POST, and pass other requests on; returns the HTTP status of the response."""
         head = exchange.head
         if method != "POST" or (head.last_event_id is not None and route.resumable):
-            return await self._follow(exchange, route, method, query)
+            return await self._serve_stream(exchange, route, method, query)
         # One coroutine for all of it, because each costs as much as a stage.
         started = perf_counter()
         self._meters.in_progress += 1
@@ -158,7 +158,7 @@ class InferenceDoor:
                 logger.debug("%s %s of %s %d, %.6f s", method, route.template, route.model, status, seconds)
         return status
 
-    async def _follow(self, exchange: Exchange, route: Route, method: str, query: bytes) -> int:
+    async def _serve_stream(self, exchange: Exchange, route: Route, method: str, query: bytes) -> int:
         """Serve and count a request for the rest of a stream, a GET that begins one, or a DELETE that ends one."""
         head, started = exchange.head, perf_counter()
         self._meters.in_progress += 1
