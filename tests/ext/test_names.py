@@ -30,7 +30,17 @@ MOST_WITH_ONE_USER = 45
 ROOT = Path(__file__).parents[2]
 
 UNSHOWN = {
-    *("Door", "Faceted", "LastParameters", "Listener", "OpenSocket", "Peers", "RpcExchange", "ServeOther"),
+    *(
+        "Door",
+        "Faceted",
+        "JsonBody",
+        "LastParameters",
+        "Listener",
+        "OpenSocket",
+        "Peers",
+        "RpcExchange",
+        "ServeOther",
+    ),
     *(
         "StatusLine",
         "StreamDialect",

@@ -14,6 +14,7 @@ from ....dataplane.region_use import RegionUse
 from ....dataplane.reply import Reply
 from ....errors import InferstreamError
 from ....protos import json_requests, sse
+from ....protos.json_body import JsonBody
 from ....protos.json_events import EventWriter
 from ....protos.json_responses import IN_JSON, JsonWriter
 from ....protos.regions import UsesRegions
@@ -41,6 +42,9 @@ class V2(InferenceDialect):
         self, admission: Admission, operation: Operation, inputs: list[RequestInput]
     ) -> ParsedRequest:
         return V2Request(admission, operation, InferenceRequest.of(inputs), None)
+
+    def of_json(self, admission: Admission, operation: Operation, body: JsonBody) -> "V2Request":
+        return v2_request(self._dataplane, admission, operation, body.document, body.text)
 
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None

@@ -2,12 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Sequence
+from typing import Any
 
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
-from ....types import InferenceRequest, InferenceResponse
+from ....protos.json_responses import json_values
+from ....types import InferenceRequest, InferenceResponse, ResponseOutput
 from ..messages import RawHeaders
 from .base import GatheringRequest
 
@@ -38,6 +40,12 @@ class WholeRequest(GatheringRequest):
     @abstractmethod
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
         """The headers and the body of the response, of the model's responses in the order of the requests."""
+
+    @staticmethod
+    def json_values(output: ResponseOutput) -> Any:
+        """The values of an output in JSON, flat in an array or nested in a list; bytes that are no text in base64."""
+        values, _ = json_values(output.data, output.datatype)
+        return values
 
     def open(self) -> Awaitable[Reply]:
         if len(self.requests) == 1:
