@@ -1,13 +1,14 @@
 """Access to a model: a door asks for one admission and opens its calls through it."""
 
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InferstreamError
+from ..protos.generate import tensors_of
 from ..protos.ids import check_id
 from ..protos.json_requests import build_request, load_request
 from ..signature import Signature
-from ..types import Headers, InferenceRequest, Parameters
+from ..types import Headers, InferenceRequest, Parameters, RequestInput
 from .access import CallMeter
 from .call import Call, Operation, apply_parameters, identify
 from .call_group import CallGroup
@@ -90,6 +91,15 @@ class Admission:
         if id is not None:
             request.id = check_id(id)
         return request
+
+    def read_tensors(self, values: Mapping[str, Any] | list[Any]) -> list[RequestInput]:
+        """The inputs of a request, of JSON values as the model declares the inputs or describes them.
+
+        The values are an object by input, or a list of objects: the rows of a table, whose columns are the inputs.
+        Raises InvalidRequest.
+        """
+        signature = self.signature
+        return tensors_of(values, signature.declared_inputs, signature.described)
 
     @staticmethod
     def model_headers(parameters: Parameters | None) -> Iterator[tuple[str, str]]:

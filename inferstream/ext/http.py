@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ..dataplane.gathering import GatherLimit as GatherLimit
     from ..dataplane.json_limits import json_limits as json_limits
     from ..protos.json_arrays import parse as parse_json
+    from ..protos.json_body import JsonBody as JsonBody
     from ..protos.json_checks import JsonLimits as JsonLimits
     from ..protos.json_checks import has_keys as has_keys
     from ..protos.json_checks import keys_of as keys_in
@@ -61,6 +62,7 @@ __all__ = [
     "InferenceDialect",
     "JSON_HEADER",
     "JSON_WRITER",
+    "JsonBody",
     "JsonLimits",
     "Listener",
     "OBJECT",
@@ -95,6 +97,7 @@ _NAMES = {
     "dataplane.gathering": "GatherLimit",
     "dataplane.json_limits": "json_limits",
     "protos.json_arrays": "parse=parse_json",
+    "protos.json_body": "JsonBody",
     "protos.json_checks": "JsonLimits has_keys keys_of=keys_in refuse_duplicate_keys",
     "protos.json_responses": "IN_JSON=JSON_WRITER dump=dump_json",
     "protos.multipart": "parts_of=read_parts",

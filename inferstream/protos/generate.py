@@ -1,6 +1,6 @@
 """Triton's flattened JSON for `generate` and `generate_stream` (protocol §3.2)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -79,18 +79,14 @@ def parse_flat(
     or that of the `described` input if its value fits. A list of objects is the rows of a table, whose columns are the
     inputs. `outputs` in `parameters` names the outputs of the response. Raises InvalidRequest.
     """
-    declared = {tensor.name: tensor for tensor in inputs}
-    known = {tensor.name: tensor for tensor in described}
     if isinstance(document, list):
         refuse_duplicate_keys(text, keys_of(document))
-        columns = columns_of(document)
-        tensors = [
-            tensor_of(name, column, declared.get(name), known.get(name)) for name, column in columns.items()
-        ]
-        return InferenceRequest.of(tensors)
+        return InferenceRequest.of(tensors_of(document, inputs, described))
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object, or a list of objects.")
     refuse_duplicate_keys(text, _keys(document))
+    declared = {tensor.name: tensor for tensor in inputs}
+    known = {tensor.name: tensor for tensor in described}
     values = dict(document)
     outputs, nested = None, values.pop("parameters", None)
     if nested is not None:
@@ -133,11 +129,24 @@ def outputs_named(wanted: object) -> list[RequestOutput]:
     return [RequestOutput.of(name.strip()) for name in names]
 
 
-def tensor_of(
-    name: str, value: Any, declared: MetadataTensor | None, described: MetadataTensor | None
-) -> RequestInput:
-    """The tensor of a value in JSON, as the model declares the input or describes it. Raises InvalidRequest."""
-    return _undeclared(name, value, described) if declared is None else _tensor(declared, value)
+def tensors_of(
+    values: Mapping[str, Any] | list[Any],
+    inputs: Sequence[MetadataTensor],
+    described: Sequence[MetadataTensor],
+) -> list[RequestInput]:
+    """The tensors of values in JSON, as a model declares its `inputs` or describes them. Raises InvalidRequest.
+
+    The values are an object by input, or a list of objects: the rows of a table, whose columns are the inputs.
+    """
+    declared = {tensor.name: tensor for tensor in inputs}
+    known = {tensor.name: tensor for tensor in described}
+    columns = columns_of(values) if isinstance(values, list) else values
+    return [
+        _undeclared(name, column, known.get(name))
+        if name not in declared
+        else _tensor(declared[name], column)
+        for name, column in columns.items()
+    ]
 
 
 def _merge(values: dict[str, Any], nested: dict[str, Any]) -> None:

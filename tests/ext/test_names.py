@@ -41,6 +41,7 @@ UNSHOWN = {
     "Door",
     "Faceted",
     "FrameworkModel",
+    "JsonBody",
     "LastParameters",
     "Listener",
     "LogFormatter",

@@ -17,8 +17,9 @@ from inferstream.dataplane.stages.live import Live
 from inferstream.errors import Draining, InvalidRequest, ModelNotFound, Overloaded
 from inferstream.handlers import HttpRequest, HttpResponse
 from inferstream.settings import Settings
+from inferstream.signature import Signature
 from inferstream.telemetry.access import AccessLines
-from inferstream.types import Headers, InferenceRequest, Parameters
+from inferstream.types import Headers, InferenceRequest, MetadataTensor, Parameters
 
 
 def request(**parameters: Any) -> InferenceRequest:
@@ -181,3 +182,36 @@ def test_a_wrong_parameter_is_logged_before_there_is_a_call() -> None:
     assert [(each.face, each.operation, each.model, each.principal) for each in records] == [
         ("v2", "stream", "m", "someone")
     ]
+
+
+def reading(*inputs: MetadataTensor, takes_any: bool = False) -> Admission:
+    execution = SimpleNamespace(signature=Signature(inputs))
+    served = SimpleNamespace(pipeline=SimpleNamespace(takes_any=takes_any, execution=execution))
+    return admission(served)
+
+
+BODY = b'{"id": "a", "inputs": [{"name": "x", "datatype": "INT32", "shape": [1], "data": [1]}]}'
+
+
+def test_a_request_is_read_for_its_model() -> None:
+    assert reading().read_request(BODY).id == "a"
+    request = reading().read_request(BODY, "b")
+    assert (request.id, request.inputs[0].name) == ("b", "x")
+    with pytest.raises(InvalidRequest, match="printable"):
+        reading().read_request(BODY, "a\nb")
+    nested = BODY.replace(b"[1]}]", b'[1], "parameters": {"a": {}}}]')
+    assert reading(takes_any=True).read_request(nested).inputs[0].parameters is not None
+    with pytest.raises(InvalidRequest, match="must be a string, a number or a boolean"):
+        reading().read_request(nested)
+
+
+def test_values_become_the_tensors_that_the_model_declares() -> None:
+    declared = MetadataTensor(name="x", datatype="FP32", shape=[-1])
+    [tensor] = reading(declared).read_tensors({"x": [1, 2]})
+    assert (tensor.name, tensor.datatype, tensor.shape) == ("x", "FP32", [2])
+    rows = reading(declared).read_tensors([{"x": 1}, {"x": 2}])
+    assert rows[0].shape == [2]
+    [tensor] = reading().read_tensors({"y": 1})
+    assert tensor.datatype == "INT64"
+    with pytest.raises(InvalidRequest, match='row 1 has no "x"'):
+        reading(declared).read_tensors([{"x": 1}, {}])

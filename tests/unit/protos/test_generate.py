@@ -6,7 +6,7 @@ import pytest
 
 from inferstream.errors import InvalidRequest
 from inferstream.protos import json_checks
-from inferstream.protos.generate import parse_flat, tensor_of
+from inferstream.protos.generate import parse_flat, tensors_of
 from inferstream.protos.json_requests import build_request, load_request
 from inferstream.types import MetadataTensor, Parameters
 
@@ -83,6 +83,6 @@ def test_a_column_of_documents_has_one_or_a_list_of_them(
     described = MetadataTensor(
         name="x", datatype="BYTES", shape=[-1], parameters=Parameters(described=True, row_schema=schema)
     )
-    tensor = tensor_of("x", value, None, described)
+    [tensor] = tensors_of({"x": value}, [], [described])
     assert (tensor.datatype, tensor.shape) == ("BYTES", [len(rows)])
     assert [each and json.loads(each) for each in tensor.data.root] == rows

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import orjson
@@ -14,6 +15,7 @@ from ....dataplane.models import ServerModels
 from ....dataplane.reply import Reply
 from ....errors import InferstreamError, InvalidRequest
 from ....protos import sse
+from ....protos.json_body import JsonBody
 from ....settings import Settings
 from ....telemetry.console import TITLES
 from ....telemetry.metrics import Meters
@@ -132,6 +134,16 @@ class InferenceDialect(HttpDialect, ABC):
 
     takes_files: ClassVar[bool] = False
     """Whether a body may be a form or a file. If it may be JSON too, `of_inputs` makes the request of the others."""
+
+    @cached_property
+    def _v2(self) -> "InferenceDialect":
+        """V2, for bodies that are V2 requests."""
+        inferring = (each for each in self.siblings if isinstance(each, InferenceDialect))
+        return next(each for each in inferring if each.name == "v2")
+
+    def of_json(self, admission: Admission, operation: Operation, body: JsonBody) -> "ParsedRequest":
+        """The request in a body that another dialect has parsed. Raises InvalidRequest."""
+        raise NotImplementedError
 
     def of_inputs(
         self, admission: Admission, operation: Operation, inputs: list[RequestInput]

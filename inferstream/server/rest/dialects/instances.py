@@ -25,18 +25,18 @@ from inferstream.ext.http import (
     refuse_duplicate_keys,
 )
 from inferstream.ext.telemetry import Meters
+from inferstream.plugins.kubernetes.instance_fields import (
+    decode_bytes,
+    instances_of,
+    is_frame,
+    parameters_of,
+    read_json,
+)
 
 from ....dataplane.execution.explaining import EXPLAIN
 from ....errors import InvalidRequest, Unsupported
-from ....protos.flat_values import columns_of
-from ....protos.generate import is_v2, tensor_of
-from ....protos.json_arrays import load_exactly, plain
-from ....protos.json_responses import json_values
 from ....types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput, TensorData
-from ....types.json_numbers import NumbersText
 from .cloud_events import EventRequest, read_event
-from .instance_fields import decode_bytes, instances_of, is_frame, parameters_of, read_json
-from .v2 import v2_request, with_binary
 
 PREDICT = "/v1/models/{model_name}:predict"
 EXPLAIN_PATH = "/v1/models/{model_name}:explain"
@@ -91,26 +91,38 @@ class Instances(InferenceDialect):
         explained = route.template.endswith(":explain")
         if explained and "explain" not in admission.pipeline.execution.capabilities.adapted:
             raise Unsupported(f"Model {admission.model} has no method explain.")
-        length = exchange.head.header_length(len(body))
-        if length is not None:
-            return with_binary(admission, route.operation, body, length)
-        document, text = read_json(exchange.head.media_type, body)
+        if exchange.head.header_length(len(body)) is not None:
+            return self._v2.parse(exchange, body, route, admission.caller, admission)
+        json = read_json(exchange.head.media_type, body)
+        document = json.document
         if not isinstance(document, dict):
             raise InvalidRequest("The body must be a JSON object.")
-        v2 = "instances" not in document and is_v2(document, admission.signature.declared_inputs)
+        v2 = "instances" not in document and json.is_v2(admission.signature.declared_inputs)
         if v2 and "params" in document:
             raise InvalidRequest('"params" is not a field of a V2 request; it has "parameters"')
         if v2 and not explained:
-            return v2_request(admission, route.operation, document, text)
-        refuse_duplicate_keys(text, keys_in(document))
+            return self._v2.of_json(admission, route.operation, json)
+        refuse_duplicate_keys(json.text, keys_in(document))
         if (flat := admission.pipeline.flat) is not None and flat.strict and flat.arguments.takes_json:
-            document = load_exactly(document, text)
-        if b'"b64"' in text:
+            document = json.exact()
+        if b'"b64"' in json.text:
             document = decode_bytes(document)
         parameters, instances = parameters_of(document), instances_of(document)
         if is_frame(document, instances, admission.signature):
             parameters = {"content_type": "pd", **parameters}
-        return InstancesRequest(admission, instances, parameters, explained)
+        if explained:
+            parameters = {**parameters, EXPLAIN: True}
+        each = _takes_one(admission)
+        documents = [instances]
+        if each and not isinstance(instances, dict):
+            documents = json.listed(instances, "instances")
+            if len(documents) > MOST_SINGLE:
+                raise InvalidRequest(
+                    f'"instances": {len(documents)} are more than the {MOST_SINGLE} that a model without a '
+                    "dimension of rows takes"
+                )
+        requests = [_request(admission, document, parameters) for document in documents]
+        return InstancesRequest(admission, requests, each, "explanations" if explained else "predictions")
 
 
 def _named(variable: str) -> Sequence[str]:
@@ -119,35 +131,25 @@ def _named(variable: str) -> Sequence[str]:
     return () if not path.startswith("/") or path == "/" or path.startswith(SERVED) else (path,)
 
 
+def _takes_one(admission: Admission) -> bool:
+    """Whether a request of the model has one instance."""
+    flat = admission.pipeline.flat
+    declared = admission.signature.declared_inputs
+    return (flat is not None and flat.strict) or any(tensor.shape[:1] != [-1] for tensor in declared)
+
+
 class InstancesRequest(UnaryRequest):
     """Instances that are the rows of one request, or a request each where the model takes one at a time."""
 
     __slots__ = ("_each", "_field")
 
     def __init__(
-        self,
-        admission: Admission,
-        instances: list[Any] | NumbersText | dict[str, Any],
-        parameters: Mapping[str, Any],
-        explained: bool = False,
+        self, admission: Admission, requests: Sequence[InferenceRequest], each: bool, field: str
     ) -> None:
-        """An object as `instances` holds whole inputs by name. Raises InvalidRequest that names the wrong input."""
-        self._field = "explanations" if explained else "predictions"
-        flat = admission.pipeline.flat
-        declared = admission.signature.declared_inputs
-        strict = flat is not None and flat.strict
-        self._each = strict or any(tensor.shape[:1] != [-1] for tensor in declared)
-        documents: list[Any] = [instances]
-        if self._each and not isinstance(instances, dict):
-            documents = plain(instances, "instances") if isinstance(instances, NumbersText) else instances
-            if len(documents) > MOST_SINGLE:
-                raise InvalidRequest(
-                    f'"instances": {len(documents)} are more than the {MOST_SINGLE} that a model without a '
-                    "dimension of rows takes"
-                )
-        if explained:
-            parameters = {**parameters, EXPLAIN: True}
-        super().__init__(admission, [_request(admission, document, parameters) for document in documents])
+        """`each` says whether each request has one instance, `field` where the response has the predictions."""
+        super().__init__(admission, requests)
+        self._each = each
+        self._field = field
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
         predictions = [self._predictions(response) for response in responses]
@@ -159,8 +161,26 @@ class InstancesRequest(UnaryRequest):
         flat = self.admission.pipeline.flat
         if flat is not None and flat.strict:
             return [response.accept(flat.results)]
-        rows = _rows(response)
+        rows = self._rows(response)
         return rows if not self._each or (isinstance(rows, list) and len(rows) == 1) else [rows]
+
+    def _rows(self, response: InferenceResponse) -> list[Any] | dict[str, Any]:
+        """The outputs by row: values of the only output, else objects; outputs of unlike lengths by name."""
+        columns = {tensor.name: self._nested(tensor) for tensor in response.outputs}
+        if len(columns) == 1:
+            return next(iter(columns.values()))
+        if len({*map(len, columns.values())}) > 1:
+            return {name: values[0] if len(values) == 1 else values for name, values in columns.items()}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def _nested(self, tensor: ResponseOutput) -> list[Any]:
+        """The values of an output by row. A row of one value is the value, as of a model with one result for a row."""
+        values = self.json_values(tensor)
+        if not isinstance(values, np.ndarray):
+            values = np.array(TensorData(values).flat(), object)
+        shape = tensor.shape[:1] if tensor.shape[1:] == [1] else tensor.shape
+        rows = values.reshape(shape).tolist()
+        return cast("list[Any]", rows) if shape else [rows]
 
 
 def _request(admission: Admission, document: Any, parameters: Mapping[str, Any]) -> InferenceRequest:
@@ -171,41 +191,17 @@ def _request(admission: Admission, document: Any, parameters: Mapping[str, Any])
         if twice := arguments.keys() & parameters.keys():
             raise InvalidRequest(f'"{min(twice)}" is in an instance and in the parameters')
         return InferenceRequest.of(flat.arguments.read({**arguments, **parameters}))
-    declared = {tensor.name: tensor for tensor in admission.signature.declared_inputs}
-    described = {tensor.name: tensor for tensor in admission.signature.described}
-    values = _columns(document, next(iter(declared), UNNAMED))
-    inputs = [
-        tensor_of(name, value, declared.get(name), described.get(name)) for name, value in values.items()
-    ]
+    declared = admission.signature.declared_inputs
+    if not _is_named(document):
+        document = {declared[0].name if declared else UNNAMED: document}
+    inputs = admission.read_tensors(document)
     extra = {**parameters}
     content_type = extra.pop("content_type", None)
     return InferenceRequest.of(inputs, None, Parameters.of(extra, content_type) if parameters else None)
 
 
-def _columns(document: Any, only: str) -> Mapping[str, Any]:
-    """The inputs of one instance, or of a list of instances, by name; `only` is that of instances without names."""
-    if isinstance(document, dict):
-        return document
-    if isinstance(document, list) and document and isinstance(document[0], dict):
-        return columns_of(document)
-    return {only: document}
-
-
-def _rows(response: InferenceResponse) -> list[Any] | dict[str, Any]:
-    """The outputs by row: values of the only output, else objects; outputs of unlike lengths by name."""
-    columns = {tensor.name: _nested(tensor) for tensor in response.outputs}
-    if len(columns) == 1:
-        return next(iter(columns.values()))
-    if len({*map(len, columns.values())}) > 1:
-        return {name: values[0] if len(values) == 1 else values for name, values in columns.items()}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _nested(tensor: ResponseOutput) -> list[Any]:
-    """The values of an output by row. A row of one value, as a model of one result for a row has it, is the value."""
-    values, _ = json_values(tensor.data, tensor.datatype)
-    if not isinstance(values, np.ndarray):
-        values = np.array(TensorData(values).flat(), object)
-    shape = tensor.shape[:1] if tensor.shape[1:] == [1] else tensor.shape
-    rows = values.reshape(shape).tolist()
-    return cast("list[Any]", rows) if shape else [rows]
+def _is_named(document: Any) -> bool:
+    """Whether an instance, or a list of instances, has its inputs by name."""
+    return isinstance(document, dict) or (
+        isinstance(document, list) and bool(document) and isinstance(document[0], dict)
+    )

@@ -10,6 +10,7 @@ from ....dataplane.call import INFER, Operation
 from ....dataplane.caller import Caller
 from ....errors import InferstreamError
 from ....protos import json_requests, sse
+from ....protos.json_body import JsonBody
 from ....protos.json_events import EventWriter
 from ....protos.json_responses import IN_JSON, JsonWriter
 from ....types import InferenceRequest, InferenceResponse, RequestInput
@@ -36,6 +37,9 @@ class V2(InferenceDialect):
         self, admission: Admission, operation: Operation, inputs: list[RequestInput]
     ) -> ParsedRequest:
         return V2Request(admission, operation, InferenceRequest.of(inputs), None)
+
+    def of_json(self, admission: Admission, operation: Operation, body: JsonBody) -> "V2Request":
+        return v2_request(admission, operation, body.document, body.text)
 
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None

@@ -2,13 +2,15 @@
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Sequence
+from typing import Any
 
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.reply import Reply
 from ....errors import InvalidOutput
+from ....protos.json_responses import json_values
 from ....protos.unwritable_outputs import wrong_output
-from ....types import InferenceRequest, InferenceResponse
+from ....types import InferenceRequest, InferenceResponse, ResponseOutput
 from ..messages import RawHeaders
 from .base import GatheringRequest
 
@@ -34,6 +36,12 @@ class WholeRequest(GatheringRequest):
     def wrong_output(self, sentence: str) -> InvalidOutput:
         """The error of a response that `written` finds wrong, to raise. Logs it, because the call is over."""
         return wrong_output(sentence)
+
+    @staticmethod
+    def json_values(output: ResponseOutput) -> Any:
+        """The values of an output in JSON, flat in an array or nested in a list; bytes that are no text in base64."""
+        values, _ = json_values(output.data, output.datatype)
+        return values
 
     def open(self) -> Awaitable[Reply]:
         if len(self.requests) == 1:

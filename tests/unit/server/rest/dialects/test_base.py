@@ -10,6 +10,7 @@ from inferstream.dataplane.call import Operation
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.errors import ModelNotReady
 from inferstream.server.rest.dialects.base import HttpDialect, InferenceDialect, ParsedRequest, Route
+from inferstream.server.rest.messages import PREFIX
 from inferstream.settings import Settings
 from inferstream.telemetry import console
 from inferstream.telemetry.metrics import Meters
@@ -94,3 +95,14 @@ def test_a_request_without_a_stream_has_no_events() -> None:
         asked.events()
     with pytest.raises(NotImplementedError):
         asked.failure(ModelNotReady("m"))
+
+
+def test_a_dialect_has_the_prefix_and_the_encoding_of_a_client() -> None:
+    packed: Any = {"headers": [(b"accept-encoding", b"gzip")]}
+    assert made(Plain)._encoding(packed) == b"gzip"
+    assert made(Plain)._encoding({"headers": []}) is None
+    assert made(Plain, gzip_enabled=False)._encoding(packed) is None
+    assert made(Plain)._prefix({}) == ""
+    assert made(Plain, root_path="/app")._prefix({}) == "/app"
+    assert made(Plain, root_path="/app")._prefix({}, "") == ""
+    assert made(Plain, root_path="/app")._prefix({PREFIX: "/mount"}, "") == "/mount"

@@ -4,11 +4,9 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from ....errors import InvalidRequest
-from ....protos import json_requests
-from ....protos.json_arrays import plain
-from ....signature import Signature
-from ....types.json_numbers import NumbersText
+from inferstream.errors import InvalidRequest
+from inferstream.ext.http import JsonBody
+from inferstream.ext.runtimes import Signature
 
 FRAMES = ("dataframe_split", "dataframe_records")
 """The fields of data frames, as MLflow clients send them."""
@@ -26,10 +24,10 @@ MAY_BE_JSON = (b"", b"text/plain", b"application/x-www-form-urlencoded")
 """Media types that clients send with JSON, because curl and pages do unless they are told another one."""
 
 
-def read_json(media_type: bytes, body: bytes) -> tuple[Any, bytes]:
-    """The document of a body, and its text. Raises InvalidRequest, which names the media type of another format."""
+def read_json(media_type: bytes, body: bytes) -> JsonBody:
+    """A body of JSON. Raises InvalidRequest, which names the media type of another format."""
     try:
-        return json_requests.load_request(body)
+        return JsonBody(body)
     except InvalidRequest:
         media_type = media_type.partition(b";")[0].strip().lower()
         if media_type in MAY_BE_JSON or media_type.endswith(b"json"):
@@ -40,8 +38,11 @@ def read_json(media_type: bytes, body: bytes) -> tuple[Any, bytes]:
         ) from None
 
 
-def instances_of(document: Mapping[str, Any]) -> list[Any] | NumbersText | dict[str, Any]:
-    """The instances of a request, or an object of whole inputs by name. Raises InvalidRequest."""
+def instances_of(document: Mapping[str, Any]) -> Any:
+    """The instances of a request: a list as in `JsonBody`, or an object of whole inputs by name.
+
+    Raises InvalidRequest.
+    """
     for name in document:
         if name not in (*PAYLOADS, *PARAMETERS, SIGNATURE):
             known = ", ".join(f'"{each}"' for each in (*PAYLOADS, *PARAMETERS))
@@ -54,7 +55,7 @@ def instances_of(document: Mapping[str, Any]) -> list[Any] | NumbersText | dict[
         return instances
     if given[0] == "dataframe_split":
         instances = _rows(instances)
-    if type(instances) is NumbersText or (isinstance(instances, list) and instances):
+    if JsonBody.is_list(instances) and instances:
         return instances
     raise InvalidRequest(f'"{given[0]}" must be a list with an instance or more')
 
@@ -89,8 +90,6 @@ def _rows(frame: Any) -> Any:
 
 
 def _listed(value: Any, name: str) -> list[Any]:
-    if type(value) is NumbersText:
-        value = plain(value, name)
     if not isinstance(value, list):
         raise InvalidRequest(f'"dataframe_split": "{name}" must be a list')
     return value
@@ -102,11 +101,7 @@ def parameters_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
     if others:
         raise InvalidRequest(f'"{first}" and "{others[0]}" are both given; a request has one of them')
     given = document.get(first) or {}
-    if isinstance(given, dict) and first == "params":  # MLflow has lists among its parameters
-        given = {
-            name: plain(each, name) if type(each) is NumbersText else each for name, each in given.items()
-        }
-    refused = (dict, NumbersText) if first == "params" else (dict, list, NumbersText)
+    refused = dict if first == "params" else (dict, list)  # MLflow has lists among its parameters
     if not isinstance(given, dict) or any(isinstance(each, refused) for each in given.values()):
         raise InvalidRequest(f'"{first}" must be an object of strings, numbers and booleans')
     return given
