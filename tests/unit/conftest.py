@@ -18,6 +18,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         extensions._checked,
         extensions._installed,
         extensions._say,
+        extensions.references,
     )
 
     def forget() -> None:

@@ -1,5 +1,6 @@
 """What entry points packages bring, and which of two with one name is taken."""
 
+import json
 import sys
 import tomllib
 from os.path import join
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from inferstream import extensions
-from inferstream.errors import InvalidSettings
+from inferstream.errors import InvalidRequest, InvalidSettings
 from inferstream.extensions import COMMANDS, DIALECTS, EXTENSIONS, PREFIX, STAGES, Plugin
+from inferstream.protos.json_requests import build_request
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,6 +97,21 @@ def test_an_extension_brings_its_entries_and_what_it_imports_is_loaded_later(
     assert str(extensions.plugins(DIALECTS)["d"].refusal("why")) == (
         'package p: extension "one", dialects "d" (absent:d): why'
     )
+
+
+def test_a_tensor_may_refer_to_its_data_by_the_parameter_of_another_package(
+    installed, tmp_path: Path
+) -> None:
+    (tmp_path / "referring.py").write_text(
+        EXTENSION.format("'referring', references={'path': 'Paths are for V2.'}")
+    )
+    installed(p="[inferstream.extensions]\nany = referring:extension\n")
+    tensor = {"name": "x", "shape": [1], "datatype": "FP32", "parameters": {"path": "a"}}
+    document = {"inputs": [tensor]}
+    text = json.dumps(document).encode()
+    assert build_request(document, text, None, references=True)[0].refers
+    with pytest.raises(InvalidRequest, match=r"Paths are for V2\."):
+        build_request(document, text, None)
 
 
 @pytest.mark.parametrize(
