@@ -171,8 +171,12 @@ class InferenceDoor:
                         await asked.pending.write()
                     if asked.admission.metering is not None:
                         asked.admission.size = size
-                        if asked.operation is STREAM and route.action is not Action.STREAM:
-                            self._check_stream(asked, caller)
+                    if (
+                        asked.operation is STREAM
+                        and caller.key is not None
+                        and route.action is not Action.STREAM
+                    ):
+                        self._check_stream(asked, caller)
                     opened = True
                     if asked.operation is INFER:  # a whole answer, which has nothing to close
                         reply = await asked.open()
@@ -220,7 +224,7 @@ class InferenceDoor:
 
     def _check_stream(self, asked: ParsedRequest, caller: Caller) -> None:
         """Ask for a stream that its body asks for, and not its path. Raises PermissionDenied."""
-        if caller.key is not None and asked.is_streamed:
+        if asked.is_streamed:
             self._dataplane.access.check(Action.STREAM, caller, asked.admission.model)
 
     def _check_page(self, exchange: Exchange, resumed: bool) -> None:
