@@ -183,7 +183,8 @@ class Authority:
     def check(self, action: Action, caller: Caller, model: str | None = None) -> None:
         """Raise PermissionDenied if this caller may not do this, or not to this model; Unauthenticated.
 
-        It authenticates each time, so that a revoked key ends with its current call, also on an open socket.
+        It authenticates each time, so that a revoked key ends with its current call, also on an open socket, and sets
+        the caller's `key` and `principal` if it requires credentials.
         """
         if action not in self._allowed:
             error = unregistered(action)
@@ -248,7 +249,8 @@ def build_authority(
         if not (isinstance(kind, type) and issubclass(kind, Authority)):
             raise plugin.refusal("it is no subclass of Authority")
         another = kind.of(settings, embedded=embedded, index=index, count=count, shared=shared)
-        if another is not None and authority is not None:
-            raise plugin.refusal("the settings turn on another authority as well")
-        authority = another or authority
+        if another is not None:
+            if authority is not None:
+                raise plugin.refusal("the settings turn on another authority as well")
+            authority = another
     return authority or Authority(settings, embedded=embedded)
