@@ -9,8 +9,10 @@ from .source import Source
 PROMISED = {
     *("Depends", "InferenceError", "MLModel", "SignatureCodec"),
     *("LightGBMModel", "SKLearnModel", "XGBoostModel"),
-    *("InferInputTensorConverter", "InferOutputTensorConverter"),
-    *("ModelInferRequestConverter", "ModelInferResponseConverter"),
+    *("ModelInferRequestConverter", "ModelInferResponseConverter", "ModelMetadataResponseConverter"),
+    *("RepositoryIndexResponseConverter", "RepositoryIndexResponseItemConverter"),
+    *("ServerMetadataResponseConverter", "TensorMetadataConverter"),
+    *("CustomHandler", "GRPCInferenceServiceStub", "JSONEncoderWithArray", "SingleInputRequestCodec"),
     *("Response", "State"),
 }
 """Names of classes that MLServer or BlazeRPC has, and that `compat` or `types` therefore defines again."""

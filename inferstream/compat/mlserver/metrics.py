@@ -29,7 +29,7 @@ class MetricsRegistry(CollectorRegistry):
         return self._names_to_collectors.get(metric_name)
 
 
-class ModelMetrics:
+class RegisteredMetrics:
     """Collects the metrics of `register` and `log`, which the server shows by itself."""
 
     def collect(self) -> Iterator[Metric]:
@@ -42,7 +42,7 @@ class ServedRegistry(MetricsRegistry):
 
     def __init__(self) -> None:
         super().__init__()
-        self._of_models = ModelMetrics()
+        self._of_models = RegisteredMetrics()
         super().register(self._of_models)
 
     def register(self, collector: Any) -> None:
