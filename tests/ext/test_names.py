@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 UNSHOWN = {
     *("CORSSettings", "LogFormatter", "ModelInferRequestConverter", "ModelInferResponseConverter"),
-    *("MODEL_SETTINGS_FILE", "SETTINGS_FILE", "command_line", "model_var"),
+    *("command_line", "model_var"),
     *("COPY", "Faceted", "LastParameters", "Listener", "OpenSocket", "Peers", "RpcExchange", "ServeOther"),
     *(
         "StatusLine",
