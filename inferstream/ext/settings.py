@@ -7,8 +7,6 @@ from ._names import export
 if TYPE_CHECKING:
     from ..settings import MLSERVER_MODEL_PREFIX as MLSERVER_MODEL_PREFIX
     from ..settings import MLSERVER_PREFIX as MLSERVER_PREFIX
-    from ..settings import MODEL_SETTINGS_FILE as MODEL_SETTINGS_FILE
-    from ..settings import SETTINGS_FILE as SETTINGS_FILE
     from ..settings import CORSSettings as CORSSettings
     from ..settings import load_settings as load_settings
     from ..settings.environment import EnvironmentModel as EnvironmentModel
@@ -22,8 +20,6 @@ __all__ = [
     "EnvironmentModel",
     "MLSERVER_MODEL_PREFIX",
     "MLSERVER_PREFIX",
-    "MODEL_SETTINGS_FILE",
-    "SETTINGS_FILE",
     "Section",
     "ServerStart",
     "expand_path",
@@ -32,7 +28,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "settings": "CORSSettings MLSERVER_MODEL_PREFIX MLSERVER_PREFIX MODEL_SETTINGS_FILE SETTINGS_FILE load_settings",
+    "settings": "CORSSettings MLSERVER_MODEL_PREFIX MLSERVER_PREFIX load_settings",
     "settings.environment": "EnvironmentModel expanded=expand_path",
     "settings.sections": "Section",
     "settings.sources": "read_json",

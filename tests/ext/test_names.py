@@ -71,6 +71,19 @@ UNSHOWN = {
     "read_json",
     "read_request",
     "untrusted_origin",
+    *("CORSSettings", "LogFormatter", "ModelInferRequestConverter", "ModelInferResponseConverter"),
+    *("command_line", "model_var"),
+    *("COPY", "Faceted", "LastParameters", "Listener", "OpenSocket", "Peers", "RpcExchange", "ServeOther"),
+    *(
+        "StatusLine",
+        "StreamDialect",
+        "StreamExchange",
+        "StreamRequest",
+        "Turns",
+        "caller_of",
+        "read_json",
+        "untrusted_origin",
+    ),
 }
 """Names of extension points with one user that the package of the page has no example for."""
 
