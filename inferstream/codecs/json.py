@@ -1,26 +1,15 @@
 """Dictionaries and other JSON values, content types `json` (one tensor) and `dict` (a request of tensors)."""
 
-import json
 from typing import Any
 
-import numpy as np
 import orjson
 
 from ..types import InferenceRequest, InferenceResponse
-from ..types.json_encoding import encode, jsonable, text_value
+from ..types.json_encoding import encode
 from .base import RequestCodec, content_type, response_of
 from .lists import Element, ListCodec, is_list_of
 from .lookup import codec_of_payload, decode_tensor
 from .registry import register_input_codec, register_request_codec
-
-
-class JSONEncoderWithArray(json.JSONEncoder):
-    """A JSON encoder that writes NumPy arrays and numbers, and bytes as UTF-8 text."""
-
-    def default(self, obj: Any) -> Any:
-        if isinstance(obj, np.ndarray | np.generic) and obj.dtype.kind in "biuf":
-            return obj.tolist()
-        return jsonable(obj, text_value)
 
 
 @register_input_codec

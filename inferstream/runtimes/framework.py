@@ -1,8 +1,8 @@
 """The base of all runtimes: their own settings, the import of a framework, and the reasons of a failed load."""
 
 import logging
-from collections.abc import Set
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Set
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
@@ -20,7 +20,7 @@ from ..repository.trust import PermittedCall, check_values, permit, refuse_code
 from ..repository.uri import get_model_uri, to_absolute_path
 from ..settings import ModelParameters, ModelSettings
 from ..types import InferenceRequest
-from .refusals import inputs_of, refusal_of, refusing
+from .refusals import inputs_of, is_of_client, refusal_of
 
 logger = logging.getLogger("inferstream.runtimes")
 
@@ -57,12 +57,15 @@ class FrameworkModel(MLModel):
     permitted_call: ClassVar[PermittedCall] = PermittedCall("")
     """The call that reads files without trust. By default it reads none."""
 
-    def _blaming_the_client(self, request: InferenceRequest) -> AbstractContextManager[None]:
-        """A block that raises what the framework raises for values as an error of the client, InvalidRequest.
-
-        Errors below other code than that of `libraries` are not changed.
-        """
-        return refusing(request, self.refused, self.libraries)
+    @contextmanager
+    def _blaming_the_client(self, request: InferenceRequest) -> Iterator[None]:
+        """A block in which an error of the framework is the client's, InvalidRequest, unless the model may cause it."""
+        try:
+            yield
+        except self.refused as error:
+            if not is_of_client(error, self.refused, self.libraries):
+                raise
+            raise refusal_of(request, error) from error
 
     def _loading(self, artefact: str = "") -> AbstractContextManager[None]:
         """A block in which imports and names in pickles are those of the model's folder, or of an artefact's."""

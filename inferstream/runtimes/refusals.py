@@ -1,8 +1,7 @@
 """Errors of frameworks that are errors of the client."""
 
 import sys
-from collections.abc import Iterator, Set
-from contextlib import contextmanager
+from collections.abc import Set
 from types import TracebackType
 
 from ..errors import InvalidRequest
@@ -15,21 +14,13 @@ LONGEST = 300
 """Characters of a library's message that a client gets. Some messages quote the whole input."""
 
 
-@contextmanager
-def refusing(
-    request: InferenceRequest, kinds: tuple[type[Exception], ...], libraries: Set[str]
-) -> Iterator[None]:
-    """Raise the framework's error as one of the client, unless the model may have caused it.
+def is_of_client(error: Exception, kinds: tuple[type[Exception], ...], libraries: Set[str]) -> bool:
+    """Whether a framework has raised an error because of the values of a request.
 
-    It is an error of the client if only code of `libraries` ran below the runtime: clients must not read errors of a
-    custom transformer in a pipeline. Subclasses of `kinds` have other causes, such as a model without training.
+    It has if only code of `libraries` ran below the runtime: clients must not read errors of a custom transformer in
+    a pipeline. Subclasses of `kinds` have other causes, such as a model without training.
     """
-    try:
-        yield
-    except kinds as error:
-        if type(error) not in kinds or not _ran_only(PACKAGES | libraries, error.__traceback__):
-            raise
-        raise refusal_of(request, error) from error
+    return type(error) in kinds and _ran_only(PACKAGES | libraries, error.__traceback__)
 
 
 def refusal_of(request: InferenceRequest, error: Exception) -> InvalidRequest:
