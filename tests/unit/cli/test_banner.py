@@ -30,7 +30,7 @@ def banner(
                     for each in served
                 ],
             ),
-            access=SimpleNamespace(repository_open=True, keys=keys),
+            access=SimpleNamespace(repository_open=True, requires_credentials=keys is not None),
         ),
         scheme=lambda name: "" if name == "gRPC" else "http://",
     )

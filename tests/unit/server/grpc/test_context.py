@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inferstream.dataplane.access import Authority
+from inferstream.dataplane.access import Authority, build_authority
 from inferstream.errors import InvalidRequest
 from inferstream.keys.file import VARIABLE
 from inferstream.server.grpc.context import LARGEST_METADATA, TrailingHeaders, caller_of
@@ -41,7 +41,7 @@ def test_a_caller_has_a_deadline_and_a_priority() -> None:
 def test_metadata_that_calls_share_are_split_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, '{"version": 1, "keys": []}')
     context: Any = Context(("authorization", "Bearer k"), ("x-a", "b"))
-    first, second = (caller_of(context, access) for access in (Authority(Settings()), ACCESS))
+    first, second = (caller_of(context, access) for access in (build_authority(Settings()), ACCESS))
     assert first.shown is second.shown
     assert first.shown == (("authorization", "Bearer k"),)
     assert dict(first.headers) == {"x-a": "b"}
