@@ -9,8 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from importlib.machinery import ModuleSpec
-
     from . import codecs, errors, testing, types
     from .cli.serve import serve
     from .clients.blocking import Client
@@ -149,10 +147,10 @@ class MovedModules:
     """Finds what no other finder has found: modules that have left this package for a plug-in."""
 
     @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
+    def find_spec(name: str, path: object = None, target: object = None) -> Any:
         if not name.startswith(f"{__name__}."):
             return None
-        return import_module(".compat.moved", __name__).find_moved(name)  # type: ignore[no-any-return]
+        return import_module(".compat.moved", __name__).find_moved(name)
 
 
 sys.meta_path.append(MovedModules)

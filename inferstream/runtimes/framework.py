@@ -1,7 +1,7 @@
 """The base of all runtimes: their own settings, the import of a framework, and the reasons of a failed load."""
 
 import logging
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -105,10 +105,10 @@ class FrameworkModel(MLModel):
         """Whether several requests may come as one."""
         return self.settings.max_batch_size > 1 and self.settings.max_batch_time > 0
 
-    async def _source(self, pretrained: str | None) -> Path | str:
-        """The file or folder of the model, or its name at the hub."""
+    async def _source(self, pretrained: str | None, files: Sequence[str] = ()) -> Path | str:
+        """The file or folder of the model, or its name at the hub. `files` are names to look for in its folder."""
         if pretrained is None:
-            return Path(await get_model_uri(self.settings))
+            return Path(await get_model_uri(self.settings, files))
         folder = Path(to_absolute_path(self.settings, pretrained))
         return folder if folder.exists() else pretrained
 

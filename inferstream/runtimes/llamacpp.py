@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from inferstream import ModelSettings, Token, Usage, request_context
-from inferstream.ext.runtimes import FrameworkModel, PermittedCall, get_model_uri
+from inferstream.ext.runtimes import FrameworkModel, PermittedCall
 from inferstream.ext.telemetry import get_logger
 from inferstream.ext.values import Description
 from inferstream.plugins.llm.text_tensors import TEXT, text_inputs
@@ -99,7 +99,7 @@ class LlamaCppModel(FrameworkModel):
 
     async def load(self) -> bool:
         settings = self._checked(LlamaSettings)
-        path = self._file(Path(await get_model_uri(self.settings, ("model.gguf",))))
+        path = self._file(Path(await self._source(None, ("model.gguf",))))
         await asyncio.to_thread(self._open, path, settings)
         if not self.inputs:
             chats = [MESSAGES, *([TOOLS] if self._calls in PARSERS else []), TEMPLATE_OPTIONS]

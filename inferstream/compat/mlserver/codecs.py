@@ -117,8 +117,8 @@ class SignatureCodec(RequestCodec):
         return response
 
 
-class SingleInputRequestCodec(NumpyRequestCodec):
-    """The base of request codecs for payloads of one tensor. A subclass sets `InputCodec` and `ContentType`."""
+SingleInputRequestCodec: Any = NumpyRequestCodec.__base__
+"""The base of request codecs for payloads of one tensor. A subclass sets `InputCodec` and `ContentType`."""
 
 
 def _as_list(returned: Any) -> list[Any]:

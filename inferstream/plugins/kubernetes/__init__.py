@@ -4,6 +4,7 @@ from inferstream.ext import Extension, Position
 
 extension = Extension(
     "kubernetes",
+    requires=["cloudevents"],
     settings="inferstream.plugins.kubernetes.settings:KubernetesSettings",
     starts={"platform": "inferstream.plugins.kubernetes.ports:set_port"},
     dialects={

@@ -4,6 +4,7 @@ from inferstream.ext import Artefact, Extension
 
 extension = Extension(
     "llm",
+    requires=["text"],
     artefacts=(
         Artefact(
             "inferstream.runtimes.llamacpp.LlamaCppModel", suffixes=(".gguf",), data=(".gguf",), is_part=True

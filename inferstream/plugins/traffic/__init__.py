@@ -4,7 +4,7 @@ from inferstream.ext import Extension, Position
 
 extension = Extension(
     "traffic",
-    requires=["tools"],
+    requires=["keys", "tools"],
     settings="inferstream.settings.traffic:TrafficSettings",
     model_settings="inferstream.settings.traffic:VersionSettings",
     stages={
