@@ -58,7 +58,8 @@ class AsyncClient:
         if scheme not in SCHEMES:
             raise ValueError(f"{url} is no URL of a server: it begins with {', '.join(SCHEMES)}")
         self._over_grpc = SCHEMES[scheme]
-        target = Target(url, min(timeout, CONNECT), verify=verify, connections=CONNECTIONS)
+        connect = min(timeout, CONNECT)
+        target = Target(url, connect, headers=headers or {}, verify=verify, connections=CONNECTIONS)
         # Compression takes longer than it saves, except over slow networks.
         known = {**({} if self._over_grpc else {"accept-encoding": "identity"}), **(headers or {})}
         self._call_over(transport_to(target, self._over_grpc), timeout, retries, known)

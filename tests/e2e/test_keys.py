@@ -25,6 +25,7 @@ from jwt.algorithms import RSAAlgorithm
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from inferstream import Client
 from inferstream.compat.blazerpc.jsonrpc import JsonRpcClient
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, RepositoryIndexRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
@@ -212,6 +213,15 @@ def test_the_right_key_opens_and_probes_are_open(server: Running) -> None:
     assert httpx.get(f"{server.url}/v2/health/ready").status_code == 200
     assert httpx.post(f"{server.url}/v2/repository/index", headers=bearer("all")).status_code == 200
     assert httpx.get(f"{server.url}/docs", headers=bearer("all")).status_code == 200
+
+
+@pytest.mark.parametrize("transport", ["http", "grpc"])
+def test_a_client_sends_its_key_with_every_request(server: Running, transport: str) -> None:
+    url = server.url if transport == "http" else f"grpc://{server.grpc}"
+    with Client(url, headers=bearer("all")) as client:
+        assert "double" in client.models()
+        assert client.metadata("double").name == "double"
+        assert client.predict("double", n=2) == 4
 
 
 def test_a_model_that_a_key_does_not_allow_looks_like_one_that_does_not_exist(server: Running) -> None:
