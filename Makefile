@@ -20,6 +20,8 @@ MODELS_STAMP := $(MODELS)/.installed
 TORCH ?= torch>=2.10
 # Servers that the matrix of conformance compares, each in an environment of its own.
 RIVALS := $(VENV)/rivals
+# The package without its plug-ins, with what the contract suite needs.
+CORE := $(VENV)/core
 # Ray, which the tests use as a program: its clients are in the first environment.
 RAY := $(VENV)/ray
 RAY_STAMP := $(RAY)/.installed
@@ -33,7 +35,7 @@ FUZZ_STAMP := $(FUZZ)/.installed
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frameworks bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-language audit hashes chaos overload many soak floods ray fuzz fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
+.PHONY: demo unit check house core test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frameworks bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-language audit hashes chaos overload many soak floods ray fuzz fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -60,6 +62,16 @@ check: $(STAMP)  ## lint, types and the unit tests of one file: make check FILE=
 
 house: $(STAMP)  ## what crosses the boundary between core and plug-ins; NAMES=1 prints each, AGAINST=COMMIT its figures too
 	$(BIN)/python -m scripts.house $(if $(NAMES),--names) $(if $(AGAINST),--against $(AGAINST))
+
+core: $(STAMP)  ## the core as a wheel without plug-ins, alone in an environment: the contract suite and the protocol's cases
+	rm -rf $(CORE)
+	$(PYTHON) -m venv $(CORE)/env
+	$(BIN)/python -m scripts.core $(CORE)/source
+	$(CORE)/env/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(CORE)/source \
+		pytest pytest-asyncio pytest-xdist grpcio h2 httpx-sse hypothesis trustme
+	cp -r pyproject.toml tests $(CORE)/
+	cd $(CORE) && env/bin/python -m pytest -n 2 tests/contract/test_contract.py
+	$(BIN)/python -m pytest tests/e2e/test_core_alone.py
 
 $(MOTO): | $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ 'moto>=5' flask flask-cors

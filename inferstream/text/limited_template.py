@@ -49,9 +49,11 @@ class LimitedTemplate(ChatPrompts):
         fallback: Callable[[Sequence[dict[str, Any]]], str] | None = None,
     ) -> None:
         super().__init__(source)
-        import jinja2  # late: few models have a template of an author who is not trusted
+        from jinja2 import (
+            __file__ as library,  # late: few models have a template of an author who is not trusted
+        )
 
-        self._command = [sys.executable, "-I", jinja.__file__, str(Path(jinja2.__file__).parents[1])]
+        self._command = [sys.executable, "-I", jinja.__file__, str(Path(library).parents[1])]
         "".join([source, *special.values()]).encode()  # raises ValueError for what no line of JSON can hold
         self._model, self._source, self._special, self._fallback = model, source, special, fallback
         self._running: list[tuple[subprocess.Popen[bytes], socket.socket]] = []

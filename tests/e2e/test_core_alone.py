@@ -1,0 +1,59 @@
+"""The core serves V2 without plug-ins: the cases of oip-conformance, over REST and gRPC."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts.core import write_installed
+from tests.serving import Running
+
+ROOT = Path(__file__).parents[2]
+
+OF_PLUGINS = {
+    "the server has no statistics: 404",
+    "the server has no ModelStatistics: UNIMPLEMENTED: Method not found!",
+    "ModelStreamInfer answers with MLServer's type",
+}
+"""Why cases about Triton's statistics and its format of streams are skipped: a plug-in serves them."""
+
+
+def conformance(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "conformance")}
+    command = [sys.executable, "-m", "oip_conformance", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    root = tmp_path_factory.mktemp("core")
+    write_installed(root / "site")
+    assert conformance("--models-for", "inferstream", str(root / "models")).returncode == 0
+    running = Running(root / "models", PYTHONPATH=str(root / "site"))
+    yield running
+    assert running.stop() == 0
+
+
+def test_all_cases_of_the_protocol_pass(server: Running) -> None:
+    done = conformance(server.url, "--grpc", server.grpc, "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["failed"]) == (0, 0), done.stdout
+    assert found["passed"] >= 265
+    assert {case["reason"] for case in found["skipped"]} == OF_PLUGINS
+
+
+def test_no_plug_in_is_there(server: Running, tmp_path: Path) -> None:
+    site = str(server.folder.parent / "site")
+    found = subprocess.run(
+        [sys.executable, "-c", "from inferstream.extensions import extensions; print([*extensions()])"],
+        env={**os.environ, "PYTHONPATH": site},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert found.stdout.strip() == "[]", found.stderr
