@@ -18,7 +18,7 @@ T = TypeVar("T")
 logger = logging.getLogger("inferstream.extensions")
 
 EXTENSIONS = "extensions"
-"""The group of the values that say everything that a plug-in brings. Entry points name groups with `PREFIX`."""
+"""The group of `Extension` values. The group of an entry point is this after `PREFIX`."""
 
 STARTS = "starts"
 COMMANDS = "commands"
@@ -84,7 +84,7 @@ SINGLE = {SETTINGS: "settings", MODEL_SETTINGS: "model_settings", AUTHORITIES: "
 OURS = __name__.partition(".")[0]
 
 PREFIX = f"{OURS}."
-"""Of the groups of entry points that this server reads."""
+"""How the groups of entry points begin that this server reads."""
 
 INSTALLED = ".dist-info"
 """The ending of the folder that an installation writes. The egg-info of a checkout may be older than its files."""

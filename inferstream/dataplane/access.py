@@ -56,7 +56,7 @@ class Action:
         self.closed = closed
         """The subject of the refusal, if without credentials only this machine may ask for it."""
         self.is_open = is_open
-        """Whether everybody may ask for it: what it returns is no secret, or the page that asks for a key."""
+        """Whether it needs no credentials, because its response is public."""
 
     def __repr__(self) -> str:
         return f"Action({self.name!r}, scope={self.scope!r})"
@@ -142,7 +142,7 @@ class Authority:
     """Whether loads in this context may make other models leave memory. `check` may set it."""
 
     requires_credentials = False
-    """Whether clients must prove who they are. They learn of other models only what they may see then."""
+    """Whether clients must authenticate. If so, they see only the models that they may call."""
 
     shares_responses = True
     """Whether all clients share cached responses; otherwise each principal has its own."""
@@ -151,10 +151,10 @@ class Authority:
     """None if nothing is counted."""
 
     read_gateway: Callable[[Caller], None] | None = None
-    """Called with each caller of a model, to read what a trusted gateway says of the request; None if none is."""
+    """Reads the headers of a trusted gateway, for each caller of a model. None if no gateway is trusted."""
 
     shared: int | None = None
-    """A descriptor of memory that the authority of the first process has made, which each further front end gets."""
+    """The descriptor of memory that the authority of the first process created for the other front ends."""
 
     def __init__(self, settings: Settings, *, embedded: bool = False) -> None:
         """`embedded`: the program that embeds the application decides who may read its documentation."""
@@ -176,7 +176,7 @@ class Authority:
     ) -> Self | None:
         """The authority for these settings in the front end `index` of `count`; None if they turn it off.
 
-        `shared` is what that of the first front end, 0, has made. Raises InvalidSettings.
+        `shared` is the descriptor that front end 0 created. Raises InvalidSettings.
         """
         return cls(settings, embedded=embedded)
 
@@ -219,7 +219,7 @@ class Authority:
         work: Callable[[], Awaitable[Result]],
         size: int = 0,
     ) -> Result:
-        """Do what `check` allows and is no inference, within the limits of the caller. Raises LimitExceeded."""
+        """Run an operation other than an inference, within the limits of the caller. Raises LimitExceeded."""
         return await work()
 
     def start(self) -> None:

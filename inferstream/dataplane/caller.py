@@ -31,7 +31,7 @@ DOORS: set[str] = set()
 
 
 class Permissions(Protocol):
-    """What a client may do that has proved who it is."""
+    """The permissions of an authenticated client."""
 
     @property
     def limits(self) -> object | None:

@@ -144,13 +144,13 @@ class Extension:
     facets: Named = _nothing()
     """Functions of a `Signature` and `ModelSettings`, which make what the plug-in knows of a model when it loads."""
     adapters: Named = _nothing()
-    """Functions of a model object that has loaded, which let it do more; whether they have."""
+    """Functions that add methods to a loaded model object, and return whether they did."""
     outputs: Named = _nothing()
-    """Functions of `ModelSettings`, which make what rewrites the outputs that a client asks for."""
+    """Functions of `ModelSettings`, which return a function that rewrites the outputs that a client requests."""
     fetchers: Named = _nothing()
     """`repository` and `artefacts`: classes that serve what is at remote URIs."""
     hints: Named = _nothing()
-    """Functions of a model that makes texts and of words for it, which give path and body of an example of a call."""
+    """Functions of a text model and a prompt, which return the path and the body of an example of a call."""
     protocol_extensions: Named = _nothing()
     """Functions of `Settings`, by the name of an extension of the protocol: whether the server has it."""
     proto_files: Named = _nothing()

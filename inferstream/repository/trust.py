@@ -53,7 +53,7 @@ class PermittedCall(NamedTuple):
 
 @dataclass(frozen=True)
 class UntrustedOrigin:
-    """Where files come from in which no code may run, and what they may be."""
+    """The origin of fetched files that must not run code, and which of them are allowed."""
 
     uri: str
     left_out: Sequence[str] = ()
