@@ -260,7 +260,7 @@ def _checked() -> tuple[list[tuple[Plugin, "Extension"]], list[tuple[Plugin, str
         for each in missing:
             usable.remove(each)
             name = next(name for name in each[1].requires if name not in taken)
-            refused.append((each[0], f'it requires the extension "{name}", which is not there'))
+            refused.append((each[0], f'it requires the extension "{name}", which is not installed'))
         for _, extension in missing:
             del taken[extension.name]
     return usable, refused

@@ -247,7 +247,7 @@ def build_authority(
     authority: Authority | None = None
     for plugin, kind in loaded(AUTHORITIES, strict=True):
         if not (isinstance(kind, type) and issubclass(kind, Authority)):
-            raise plugin.refusal("it is no subclass of Authority")
+            raise plugin.refusal("it is not a subclass of Authority")
         another = kind.of(settings, embedded=embedded, index=index, count=count, shared=shared)
         if another is not None:
             if authority is not None:

@@ -269,7 +269,7 @@ LEFT_OUT = (
     'zweig: entry point "number" of inferstream.commands (wrong:number): package wrong has this name',
     'wrong: entry point "lost.Dialects" of inferstream.dialects (absent:thing): '
     "ModuleNotFoundError: No module named 'absent'",
-    'wrong: entry point "number" of inferstream.dialects (wrong:number): it is no subclass of HttpDialect or Door',
+    'wrong: entry point "number" of inferstream.dialects (wrong:number): it is not a subclass of HttpDialect or Door',
     'wrong: entry point "thief" of inferstream.dialects (wrong:Thief): The dialects "metadata" and '
     '"thief" both claim /v2/health/live.',
     'wrong: entry point "lost.Stages" of inferstream.stages (absent:thing): '

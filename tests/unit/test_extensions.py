@@ -150,6 +150,6 @@ def test_an_extension_leaves_with_one_that_it_requires(installed, tmp_path: Path
     installed(p="[inferstream.extensions]\n" + "".join(f"{x} = required_{x}:extension\n" for x in "abd"))
     assert extensions.extensions().keys() & {*"abcd"} == {"d"}
     assert [(plugin.name, reason) for plugin, reason in extensions._checked()[1]] == [
-        ("b", 'it requires the extension "c", which is not there'),
-        ("a", 'it requires the extension "b", which is not there'),
+        ("b", 'it requires the extension "c", which is not installed'),
+        ("a", 'it requires the extension "b", which is not installed'),
     ]

@@ -31,7 +31,7 @@ def stream_dialects(strict: bool) -> Dialects:
     taken = {own.name, *own.aliases}
     for plugin, kind in loaded(STREAM_DIALECTS, strict):
         if not (isinstance(kind, type) and issubclass(kind, StreamDialect)):
-            leave_out(plugin, "it is no subclass of StreamDialect", strict)
+            leave_out(plugin, "it is not a subclass of StreamDialect", strict)
         elif kind.name != plugin.name:
             leave_out(plugin, f'its name is "{kind.name}"', strict)
         elif clash := taken & {kind.name, *kind.aliases}:

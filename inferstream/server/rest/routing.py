@@ -45,7 +45,7 @@ def build_routes(
         if isinstance(kind, type) and issubclass(kind, Door):
             continue
         if not (isinstance(kind, type) and issubclass(kind, HttpDialect)):
-            leave_out(plugin, "it is no subclass of HttpDialect or Door", settings.strict)
+            leave_out(plugin, "it is not a subclass of HttpDialect or Door", settings.strict)
             continue
         try:
             dialect = kind(dataplane, settings, meters)

@@ -155,7 +155,7 @@ def test_those_that_join_are_tried_before_that_of_the_protocol() -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "reason"),
     [
-        ("dictionary", dict, "it is no subclass of StreamDialect"),
+        ("dictionary", dict, "it is not a subclass of StreamDialect"),
         ("volapuk", Esperanto, 'its name is "esperanto"'),
         ("second", Taken, 'another dialect has the name "v2"'),
     ],

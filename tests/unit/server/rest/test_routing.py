@@ -73,8 +73,8 @@ def test_dialects_join_behind_those_of_the_core_and_know_each_other(build: Any) 
     [
         (Second, 'The dialects "joined" and "second" both claim /joined.'),
         (Broken, "ValueError: no licence"),
-        (dict, "it is no subclass of HttpDialect or Door"),
-        (5, "it is no subclass of HttpDialect or Door"),
+        (dict, "it is not a subclass of HttpDialect or Door"),
+        (5, "it is not a subclass of HttpDialect or Door"),
     ],
 )
 def test_one_that_cannot_be_used_is_left_out_or_ends_a_strict_start(
