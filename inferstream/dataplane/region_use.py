@@ -115,7 +115,7 @@ class RegionUse:
         for tensor, place in zip(request.inputs, inputs, strict=True):
             if place is not None:
                 tensor.data = RegionData(tensor, place)
-        request.refers = False
+        request.resolve(REGION)
         return cls(outputs)
 
     @property
@@ -168,22 +168,20 @@ async def _place(regions: Regions, tensor: str, parameters: Parameters | None, o
     return await regions.place(tensor, parameters, owner)
 
 
-class RegionStage:
-    """Brings the inputs that are in regions, and takes the outputs that go there."""
+def using_regions(inner: Handler, shared: StageContext) -> Handler:
+    """A handler that brings the inputs that are in regions, and takes the outputs that go there."""
 
-    def __init__(self, inner: Handler, shared: StageContext) -> None:
-        self._inner = inner
-        self._shared = shared
-
-    def __call__(self, call: Call) -> Awaitable[Reply]:
-        return self._use(call) if call.request.refers else self._inner(call)
-
-    async def _use(self, call: Call) -> Reply:
-        use = await RegionUse.of(find_regions(self._shared), call.request, call.principal or "")
-        reply = await self._inner(call)
+    async def use_regions(call: Call) -> Reply:
+        use = await RegionUse.of(find_regions(shared), call.request, call.principal or "")
+        reply = await inner(call)
         return await reply.map(use.store) if use.writes else reply
+
+    def handle(call: Call) -> Awaitable[Reply]:
+        return use_regions(call) if REGION in call.request.references else inner(call)
+
+    return handle
 
 
 def regions(model: StagedModel, shared: StageContext) -> StagedModel:
     """On for every model: a server without regions refuses the tensors that name one."""
-    return model.around(RegionStage(model.handler, shared))
+    return model.around(using_regions(model.handler, shared))

@@ -135,7 +135,7 @@ def request_from(
     if reference_names:
         if not references:
             refuse_reference(reference_names[0])
-        request.refers = True
+        request.references = (*dict.fromkeys(reference_names),)
     return request
 
 
