@@ -124,3 +124,18 @@ def test_a_client_reads_outputs_without_data() -> None:
     ].string_param = "r"
     (output,) = response_from(sent).outputs
     assert output.data.to_raw("FP32") == b""
+    sent.outputs[0].ClearField("parameters")
+    with pytest.raises(InvalidRequest, match='output "y": it has neither contents nor raw contents'):
+        response_from(sent)
+
+
+def test_a_client_imports_no_extension_for_the_parameters_of_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise AssertionError("a client asks for references")
+
+    monkeypatch.setattr("inferstream.protos.references.references", fail)
+    sent = pb.ModelInferResponse(model_name="m", raw_output_contents=[b"\0" * 4])
+    sent.outputs.add(name="y", datatype="FP32", shape=[1]).parameters["unit"].string_param = "mm"
+    (output,) = response_from(sent).outputs
+    assert output.data.to_raw("FP32") == b"\0" * 4
+    assert output.parameters.get("unit") == "mm"
