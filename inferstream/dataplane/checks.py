@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 from ..codecs.values.base import OPTIONAL, fact
 from ..errors import InvalidRequest
 from ..protos.counts import expect_tensors
+from ..protos.references import refuse_reference
 from ..settings import ModelSettings
 from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, RequestInput, RequestOutput, ResponseOutput
@@ -72,7 +73,10 @@ def most_rows_of(settings: ModelSettings) -> int:
 
 
 def checked(inner: Handler, checks: Checks, counts: Counts) -> Handler:
-    """A handler that refuses a bad first request of a call before it costs anything, and counts the later ones."""
+    """A handler that refuses a bad first request of a call before it costs anything, and counts the later ones.
+
+    A request is bad too if no stage has brought data to which its tensors refer. Later ones cannot refer to any.
+    """
 
     async def handle_counted(call: Call) -> Reply:
         checks.check(await counts.checked(call.request))
@@ -85,6 +89,8 @@ def checked(inner: Handler, checks: Checks, counts: Counts) -> Handler:
         if call.more is not None:
             call.more = CountedRequests(call.more, counts)
         if request.form is None:
+            if request.references:
+                refuse_reference(request.references[0])
             for tensor in request._inputs:  # here, because most requests have nothing to count
                 if tensor.datatype == "BYTES" or (lists and tensor.name in lists):
                     if counts.weight(request):

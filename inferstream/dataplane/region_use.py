@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-
-import numpy as np
+from functools import partial
 
 from inferstream.ext.calls import Call, Handler, Reply, StageContext, StagedModel
 from inferstream.ext.values import check_input
@@ -17,73 +16,11 @@ from ..types import (
     RequestInput,
     ResponseOutput,
     TensorData,
-    Unread,
 )
 from .regions import Place, Regions, find_regions
 
 INLINE = 64 * 1024
 """Bytes that are written on the event loop: a thread would cost more."""
-
-
-class RegionData(TensorData):
-    """The values of an input in a region.
-
-    They are read when they are first asked for: by then the call has its slot, so slots bound the memory of many calls.
-    A worker's go into its arena at once.
-    """
-
-    __slots__ = ("_bytes", "_name", "_place", "_unchecked_shape")
-
-    def __init__(self, tensor: RequestInput, place: Place) -> None:
-        self._bytes: memoryview | None = None
-        self._place: Place | None = place
-        self._name = tensor.name
-        self._unchecked_shape: Sequence[int] | None = None
-        """Where values are still to be checked, which nobody has read."""
-        self._root = self._array = None
-        self._raw_datatype = tensor.datatype
-        self.checked, self.binary = True, False
-
-    @property
-    def _raw(self) -> memoryview | None:
-        if self._place is not None:
-            memory = np.empty(
-                len(self._place), np.uint8
-            ).data  # of a bytearray each byte would be written twice
-            self._place.read_into(memory)
-            self._bytes, self._place = memory, None
-            if self._unchecked_shape is not None:
-                shape = list(self._unchecked_shape)
-                check_input(RequestInput.of(self._name, shape, self._raw_datatype, self, None))
-        return self._bytes
-
-    @_raw.setter
-    def _raw(self, raw: memoryview | None) -> None:
-        self._bytes, self._place = raw, None
-
-    @property
-    def is_raw(self) -> bool:
-        return self._place is not None or self._bytes is not None
-
-    def source(self, datatype: str) -> bytes | memoryview | Unread:
-        """Where the values can be copied from."""
-        if self._place is None or self._unchecked_shape is not None or datatype != self._raw_datatype:
-            return self.to_raw(datatype)
-        return self._place
-
-    def check(self, datatype: str, shape: Sequence[int]) -> None:
-        """Raise ValueError unless the number of bytes fits. Texts and booleans are checked when they are read."""
-        if self._place is None:
-            super().check(datatype, shape)
-        elif datatype in ("BYTES", "BOOL"):
-            self._unchecked_shape = shape
-        else:
-            untouched = np.empty(
-                self._place.size, np.uint8
-            ).data  # the system gives memory when it is written
-            unread = TensorData.from_raw(untouched, datatype)
-            unread.checked = self.checked
-            unread.check(datatype, shape)
 
 
 class RegionUse:
@@ -95,6 +32,9 @@ class RegionUse:
     @classmethod
     async def of(cls, regions: Regions, request: InferenceRequest, owner: str) -> "RegionUse":
         """Let the request read its inputs that are in regions. `owner` is its principal, or empty without keys.
+
+        They are read when they are first asked for: by then the call has its slot, so slots bound the memory of many
+        calls. A worker's go into its arena at once.
 
         Raises InvalidRequest, PayloadTooLarge.
         """
@@ -114,8 +54,9 @@ class RegionUse:
             )
         for tensor, place in zip(request.inputs, inputs, strict=True):
             if place is not None:
-                tensor.data = RegionData(tensor, place)
-        request.refers = False
+                check = partial(_check, tensor.name, tensor.datatype)
+                tensor.data = TensorData.from_unread(place, tensor.datatype, check)
+        request.resolve(REGION)
         return cls(outputs)
 
     @property
@@ -162,28 +103,31 @@ class RegionUse:
         return ResponseOutput.of(tensor.name, tensor.shape, tensor.datatype, TensorData.elsewhere(), told)
 
 
+def _check(name: str, datatype: str, data: TensorData, shape: Sequence[int]) -> None:
+    """Raise InvalidRequest, naming the input, unless its values fit."""
+    check_input(RequestInput.of(name, [*shape], datatype, data))
+
+
 async def _place(regions: Regions, tensor: str, parameters: Parameters | None, owner: str) -> Place | None:
     if parameters is None or REGION not in (parameters.__pydantic_extra__ or ()):
         return None
     return await regions.place(tensor, parameters, owner)
 
 
-class RegionStage:
-    """Brings the inputs that are in regions, and takes the outputs that go there."""
+def using_regions(inner: Handler, shared: StageContext) -> Handler:
+    """A handler that brings the inputs that are in regions, and takes the outputs that go there."""
 
-    def __init__(self, inner: Handler, shared: StageContext) -> None:
-        self._inner = inner
-        self._shared = shared
-
-    def __call__(self, call: Call) -> Awaitable[Reply]:
-        return self._use(call) if call.request.refers else self._inner(call)
-
-    async def _use(self, call: Call) -> Reply:
-        use = await RegionUse.of(find_regions(self._shared), call.request, call.principal or "")
-        reply = await self._inner(call)
+    async def use_regions(call: Call) -> Reply:
+        use = await RegionUse.of(find_regions(shared), call.request, call.principal or "")
+        reply = await inner(call)
         return await reply.map(use.store) if use.writes else reply
+
+    def handle(call: Call) -> Awaitable[Reply]:
+        return use_regions(call) if REGION in call.request.references else inner(call)
+
+    return handle
 
 
 def regions(model: StagedModel, shared: StageContext) -> StagedModel:
     """On for every model: a server without regions refuses the tensors that name one."""
-    return model.around(RegionStage(model.handler, shared))
+    return model.around(using_regions(model.handler, shared))

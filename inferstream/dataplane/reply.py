@@ -216,7 +216,6 @@ class StreamReply(Reply):
         "_direct",
         "_finish",
         "_first_read",
-        "_function",
         "_item",
         "_left",
         "_next",
@@ -274,9 +273,7 @@ class StreamReply(Reply):
             await self.aclose(reason)
 
     async def map(self, function: ChangeResponse) -> Reply:
-        self.__class__ = MappedStream  # so that other streams need no test
-        self._function = function
-        return self
+        return MappedStream(self, function)  # an object of its own, so that other streams need no test
 
     def pace(self, interval: float) -> None:
         self._next = paced(self._next, interval)
@@ -373,13 +370,55 @@ class StreamReply(Reply):
             await self.aclose(error or Abandoned())
 
 
-class MappedStream(StreamReply):
-    """A stream whose reader gets `function(response)`."""
+class MappedStream(Reply):
+    """A stream whose reader gets `function(response)`. All else is that of the stream, which may be mapped itself."""
 
-    __slots__ = ()
+    __slots__ = ("_function", "_stream")
+
+    single = False
+
+    def __init__(self, stream: "StreamReply | MappedStream", function: ChangeResponse) -> None:
+        self._stream = stream
+        self._function = function
+
+    @property
+    def first(self) -> InferenceResponse | None:  # type: ignore[override]  # a slot of the base
+        return self._stream.first
+
+    def watch(self, watcher: Watcher) -> Self:
+        self._stream.watch(watcher)
+        return self
+
+    async def map(self, function: ChangeResponse) -> Reply:
+        return MappedStream(self, function)
+
+    def end(self, reason: Exception) -> None:
+        self._stream.end(reason)
+
+    def pace(self, interval: float) -> None:
+        self._stream.pace(interval)
+
+    def tell(self, told: Callable[[BaseException], BaseException]) -> None:
+        self._stream.tell(told)
+
+    def leave(self) -> None:
+        self._stream.leave()
+
+    async def aclose(self, error: BaseException | None) -> None:
+        await self._stream.aclose(error)
+
+    def __aiter__(self) -> Self:
+        return self
 
     async def __anext__(self) -> InferenceResponse:
-        return await self._function(await super().__anext__())
+        return await self._function(await self._stream.__anext__())
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        await self._stream.__aexit__(kind, error, traceback)
 
 
 def paced(following: Callable[[], Awaitable[Any]], interval: float) -> Callable[[], Awaitable[Any]]:

@@ -135,7 +135,7 @@ def request_from(
     if reference_names:
         if not references:
             refuse_reference(reference_names[0])
-        request.refers = True
+        request.references = (*dict.fromkeys(reference_names),)
     return request
 
 
@@ -196,9 +196,9 @@ def _tensor_from(
     kind: type[AnyTensor],
     message: TensorMessage,
     raw: bytes | memoryview | Packed | None,
-    references: list[str],
+    references: list[str] | None = None,
 ) -> AnyTensor:
-    """A tensor. `references` gets the parameter that refers to its data."""
+    """A tensor. `references` gets the parameter that refers to its data; without it nobody asks for one."""
     what, name, datatype = kind.what, message.name, message.datatype
     if datatype not in NAMES:
         raise InvalidRequest(f'{what} "{name}": {unknown(datatype)}')
@@ -206,8 +206,9 @@ def _tensor_from(
     if given := message.parameters:
         expect_parameters(len(given), f'{what} "{name}": parameters')
         parameters = parameters_from(given)
-        reference = None if parameters is None else reference_in(parameters.__pydantic_extra__)
-    if reference is not None:
+        if references is not None and parameters is not None:
+            reference = reference_in(parameters.__pydantic_extra__)
+    if reference is not None and references is not None:
         if raw or message.contents.ListFields():
             raise InvalidRequest(f'{what} "{name}": {reference} excludes contents and raw contents')
         references.append(reference)
@@ -293,14 +294,24 @@ def request_to(
 
 
 def response_from(message: ModelInferResponse) -> InferenceResponse:
-    """The response in a ModelInferResponse."""
+    """The response in a ModelInferResponse.
+
+    An output that has parameters and no data is empty: its parameters may say where the data are.
+    """
     raw = message.raw_output_contents
-    reference_names: list[str] = []
     outputs = [
-        _tensor_from(ResponseOutput, tensor, raw[i] if raw else None, reference_names)
+        _tensor_from(ResponseOutput, tensor, raw[i] if raw else _elsewhere(tensor))
         for i, tensor in enumerate(message.outputs)
     ]
     parameters = parameters_from(message.parameters)
     return InferenceResponse.of(
         message.model_name, outputs, message.model_version or None, message.id or None, parameters
     )
+
+
+def _elsewhere(output: ModelInferResponse.InferOutputTensor) -> bytes | None:
+    """Empty raw contents for an output without contents, whose parameters may say where they are; else None.
+
+    A client does not look for references: it would import every extension.
+    """
+    return b"" if output.parameters and not output.contents.ListFields() else None

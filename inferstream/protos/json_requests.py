@@ -86,15 +86,16 @@ def build_request(
         raise InvalidRequest(_without_inputs(document) if inputs is None else '"inputs" must be a list')
     expect_tensors(len(inputs), "inputs")
     tensors: list[RequestInput] = []
-    reference: str | None = None
+    names: tuple[str, ...] = ()
     position = 0
     for index, item in enumerate(inputs):
         if not isinstance(item, dict):
             raise InvalidRequest(f"inputs[{index}] must be an object")
         keys += len(item)
-        tensor, position, count, named_by = _input(item, text, index, tail, position, nested)
+        tensor, position, count, reference = _input(item, text, index, tail, position, nested)
         keys += count
-        reference = reference or named_by
+        if reference is not None:
+            names += (reference,)
         tensors.append(tensor)
     if tail is not None and position != len(tail):
         raise InvalidRequest(f"{len(tail) - position} bytes are left over after the last binary input")
@@ -111,9 +112,9 @@ def build_request(
                 raise InvalidRequest(f'parameters: "{name}" is reserved')
     named: dict[str, bool] = {}
     if (wanted := document.get("outputs")) is not None:
-        outputs, named, count, named_by = _outputs(wanted, text, nested)
+        outputs, named, count, more = _outputs(wanted, text, nested)
         keys += count
-        reference = reference or named_by
+        names += more
     for name, value in document.items():
         if type(value) is NumbersText:
             plain(value, name)  # no field of V2, and yet it must be JSON
@@ -121,10 +122,10 @@ def build_request(
         refuse_duplicate_keys(text, keys_of(document))  # parameters, data and unknown fields may hold objects
     binary = (default, named) if default or named else None
     request = InferenceRequest.of(tensors, request_id, parameters, outputs or None)
-    if reference is not None:
+    if names:
         if not references:
-            refuse_reference(reference)
-        request.refers = True
+            refuse_reference(names[0])
+        request.references = (*dict.fromkeys(names),)
     return request, binary
 
 
@@ -291,14 +292,15 @@ def _flag(parameters: Parameters, name: str, where: str) -> bool:
 
 def _outputs(
     present: Any, text: bytes, nested: bool
-) -> tuple[list[RequestOutput], dict[str, bool], int, str | None]:
-    """The requested outputs, their `binary_data` by name, the number of their JSON keys, and a reference among them."""
+) -> tuple[list[RequestOutput], dict[str, bool], int, tuple[str, ...]]:
+    """The requested outputs, their `binary_data` by name, the number of their JSON keys, and their references."""
     if type(present) is not list:
         raise InvalidRequest(f'"outputs" must be a list, got {_kind(present)}')
     expect_tensors(len(present), "outputs")
     outputs: list[RequestOutput] = []
     named: dict[str, bool] = {}
-    keys, reference = 0, None
+    keys = 0
+    references: tuple[str, ...] = ()
     for index, item in enumerate(present):
         name = item.get("name") if type(item) is dict else None
         if type(name) is not str:
@@ -311,10 +313,10 @@ def _outputs(
             keys += count
             if parameters.get("binary_data") is not None:
                 named[name] = _flag(parameters, "binary_data", where)
-            if extra := parameters.__pydantic_extra__:
-                reference = reference or reference_in(extra)
+            if (extra := parameters.__pydantic_extra__) and (reference := reference_in(extra)):
+                references += (reference,)
         outputs.append(RequestOutput.of(name, parameters))
-    return outputs, named, keys, reference
+    return outputs, named, keys, references
 
 
 def check_id(value: Any) -> str:

@@ -35,20 +35,20 @@ class InferenceRequest(
 
     # Where `form` is not None, the request holds `values` that fit it, by name, and no tensors: two tensors and their
     # request were a quarter of a small REST call. Who reads or sets `inputs` turns it into a request of tensors.
-    __slots__ = ("_headers", "_inputs", "_parameters", "form", "id", "outputs", "refers", "values")
+    __slots__ = ("_headers", "_inputs", "_parameters", "form", "id", "outputs", "references", "values")
 
     _headers: Mapping[str, str] | None
     _parameters: Parameters | None
     form: InputsForm | None
     id: str | None
     outputs: list[RequestOutput] | None
-    refers: bool
-    """Whether tensors have a parameter that refers to their data, which a stage has to bring."""
+    references: tuple[str, ...]
+    """Parameters by which tensors refer to data that a stage still has to bring."""
     values: dict[str, Any]
 
     def _begin(self) -> None:
         self.form = None
-        self.refers = False
+        self.references = ()
 
     @classmethod
     def of(
@@ -61,7 +61,7 @@ class InferenceRequest(
         """A request of checked tensors, without validation."""
         request = new(cls)
         request.form = request._headers = None
-        request.refers = False
+        request.references = ()
         request.id = id
         request.outputs = outputs
         request._parameters = parameters
@@ -73,7 +73,7 @@ class InferenceRequest(
         """A request of values that fit `form`."""
         request = new(cls)
         request.form = form
-        request.refers = False
+        request.references = ()
         request.id = id
         request.values = values
         request._headers = request._parameters = request.outputs = None
@@ -115,6 +115,10 @@ class InferenceRequest(
     def parameters(self, parameters: Parameters | None) -> None:
         self._headers = None
         self._parameters = parameters
+
+    def resolve(self, reference: str) -> None:
+        """Take a parameter from `references`, because the data of the tensors that have it are there."""
+        self.references = tuple(each for each in self.references if each != reference)
 
     def by_name(self, read: Callable[[RequestInput], T]) -> dict[str, T]:
         """The values of the inputs by name. `read` gives the value of a tensor."""

@@ -1,6 +1,6 @@
 """The values of a tensor, in the form in which they arrived, converted at most once."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from math import prod
 from typing import Any, Protocol, Self, cast
@@ -91,6 +91,17 @@ class TensorData:
         data._root = data._array = None
         data._raw, data._raw_datatype = memoryview(raw), datatype
         return data
+
+    @staticmethod
+    def from_unread(
+        unread: Unread, datatype: str, check: "Callable[[TensorData, Sequence[int]], object]"
+    ) -> "TensorData":
+        """Values in the protocol's raw representation, read when they are first asked for.
+
+        The method `check` compares the number of bytes before, and reads no values. Those of BYTES and BOOL, which need
+        more, are checked by the function: `check(data, shape)` once they are read. It raises InvalidRequest.
+        """
+        return UnreadData(unread, datatype, check)
 
     @staticmethod
     def elsewhere() -> "TensorData":
@@ -333,6 +344,56 @@ class TensorData:
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> _Schema:
         return {"type": "array", "items": {}, "description": "Values in row-major order, flat or nested."}
+
+
+class UnreadData(TensorData):
+    """See `TensorData.from_unread`."""
+
+    __slots__ = ("_check_read", "_read", "_unchecked_shape", "_unread")
+
+    def __init__(
+        self, unread: Unread, datatype: str, check_read: Callable[[TensorData, Sequence[int]], object]
+    ) -> None:
+        self.checked, self.binary = True, False
+        self._root = self._array = None
+        self._raw_datatype = datatype
+        self._unread: Unread | None = unread
+        self._read: memoryview | None = None
+        self._check_read = check_read
+        self._unchecked_shape: Sequence[int] | None = None
+        """Where values are still to be checked, which nobody has read."""
+
+    @property
+    def _raw(self) -> memoryview | None:
+        if self._unread is not None:
+            size = len(self._unread)
+            memory = np.empty(size, np.uint8).data  # of a bytearray each byte would be written twice
+            self._unread.read_into(memory)
+            self._raw = memory
+            if self._unchecked_shape is not None:
+                self._check_read(self, self._unchecked_shape)
+        return self._read
+
+    @_raw.setter
+    def _raw(self, raw: memoryview | None) -> None:
+        self._read, self._unread = raw, None
+
+    @property
+    def is_raw(self) -> bool:
+        return self._unread is not None or self._read is not None
+
+    def source(self, datatype: str) -> bytes | memoryview | Unread:
+        if self._unread is None or self._unchecked_shape is not None or datatype != self._raw_datatype:
+            return self.to_raw(datatype)
+        return self._unread
+
+    def check(self, datatype: str, shape: Sequence[int]) -> None:
+        if self._unread is None:
+            super().check(datatype, shape)
+        elif datatype in ("BYTES", "BOOL"):
+            self._unchecked_shape = shape
+        else:
+            check_size(len(self._unread), datatype, shape if self.checked else None)
 
 
 class DataElsewhere(TensorData):

@@ -11,6 +11,8 @@ import pytest
 from inferstream import extensions
 from inferstream.errors import InvalidRequest, InvalidSettings
 from inferstream.extensions import COMMANDS, DIALECTS, EXTENSIONS, PREFIX, STAGES, Plugin
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from inferstream.protos.grpc import request_from
 from inferstream.protos.json_requests import build_request
 
 ROOT = Path(__file__).parents[2]
@@ -109,9 +111,37 @@ def test_a_tensor_may_refer_to_its_data_by_the_parameter_of_another_package(
     tensor = {"name": "x", "shape": [1], "datatype": "FP32", "parameters": {"path": "a"}}
     document = {"inputs": [tensor]}
     text = json.dumps(document).encode()
-    assert build_request(document, text, None, references=True)[0].refers
+    assert build_request(document, text, None, references=True)[0].references == ("path",)
     with pytest.raises(InvalidRequest, match=r"Paths are for V2\."):
         build_request(document, text, None)
+
+
+def test_tensors_of_one_request_may_refer_by_the_parameters_of_several_extensions(
+    installed, tmp_path: Path
+) -> None:
+    (tmp_path / "referring_too.py").write_text(
+        EXTENSION.format("'referring', references={'path': 'Paths are for V2.'}")
+    )
+    installed(p="[inferstream.extensions]\nany = referring_too:extension\n")
+    wanted = [("shared_memory_region", "r"), ("path", "a"), ("path", "b")]
+    document = {
+        "inputs": [
+            {"name": f"x{i}", "shape": [1], "datatype": "FP32", "parameters": {name: value}}
+            for i, (name, value) in enumerate(wanted)
+        ],
+        "outputs": [{"name": "y", "parameters": {"path": "c"}}],
+    }
+    message = ModelInferRequest(model_name="m")
+    for name, value in wanted:
+        message.inputs.add(name=value, shape=[1], datatype="FP32").parameters[name].string_param = value
+    message.outputs.add(name="y").parameters["path"].string_param = "c"
+    for request in (
+        build_request(document, json.dumps(document).encode(), None, references=True)[0],
+        request_from(message, references=True),
+    ):
+        assert request.references == ("shared_memory_region", "path")
+        request.resolve("shared_memory_region")
+        assert request.references == ("path",)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,21 @@ import pytest
 
 from inferstream import MLModel, ModelSettings
 from inferstream.compat.mlserver.model import MLModel as MLServersModel
-from inferstream.dataplane.checks import Checks, Strictness, checks_of, fits, most_rows_of, strictness_of
+from inferstream.dataplane.call import INFER, Call
+from inferstream.dataplane.checks import (
+    Checks,
+    Strictness,
+    checked,
+    checks_of,
+    fits,
+    most_rows_of,
+    strictness_of,
+)
+from inferstream.dataplane.counts import Counts
+from inferstream.dataplane.json_limits import json_limits
 from inferstream.dataplane.outputs import finish_of
 from inferstream.errors import InvalidRequest
+from inferstream.settings import Settings
 from inferstream.signature import Signature
 from inferstream.types import (
     InferenceRequest,
@@ -222,3 +234,31 @@ def test_strict_holds_requests_against_names_and_datatypes_of_annotations() -> N
     ):
         with pytest.raises(InvalidRequest, match=reason):
             checks.check(request_)
+
+
+@pytest.mark.parametrize("strictness", ["declared", "strict", "off"])
+@pytest.mark.parametrize("place", ["input", "output"])
+def test_a_request_is_refused_whose_data_no_stage_has_brought(strictness: Strictness, place: str) -> None:
+    def inner(call: Call) -> str:
+        return "reply"
+
+    signature = Signature(
+        inputs=[MetadataTensor(name="x", datatype="INT32", shape=[-1])],
+        outputs=[MetadataTensor(name="y", datatype="INT32", shape=[-1])],
+    )
+    counts = Counts(json_limits(Settings()), signature, frozenset())
+    handle = checked(inner, checks_of(signature, strictness), counts)
+    there = RequestInput(name="x", shape=[1], datatype="INT32", data=[1])
+    empty = RequestInput(name="x", shape=[0], datatype="INT32", data=[])
+    request = InferenceRequest(
+        inputs=[empty if place == "input" else there], outputs=[RequestOutput(name="y")]
+    )
+    call = Call(INFER, "m", None, request, {})
+    request.references = ("shared_memory_region",)
+    with pytest.raises(InvalidRequest, match="Tensors in shared memory are for single requests of V2"):
+        handle(call)
+    request.resolve("other")
+    with pytest.raises(InvalidRequest, match="Tensors in shared memory are for single requests of V2"):
+        handle(call)
+    request.resolve("shared_memory_region")
+    assert handle(call) == "reply"

@@ -8,10 +8,11 @@ import pytest
 
 from inferstream.dataplane.call import INFER, Call
 from inferstream.dataplane.checks import check_input
-from inferstream.dataplane.region_use import RegionStage, RegionUse
+from inferstream.dataplane.region_use import RegionUse, using_regions
 from inferstream.dataplane.regions import FOLDER, Regions
 from inferstream.dataplane.reply import Reply
 from inferstream.errors import InvalidRequest, Unsupported
+from inferstream.protos.regions import REGION
 from inferstream.settings import Settings
 from inferstream.types import (
     InferenceRequest,
@@ -236,9 +237,9 @@ async def test_the_stage_brings_inputs_and_takes_outputs(key: str) -> None:
     known = regions()
     await known.register("r", key, 0, 64, caller())
     request = asking([RequestOutput(name="y", parameters=parameters(16, 32))], size=16)
-    request.refers = True
-    reply = await RegionStage(doubled, Shared(known))(call_of(request))
-    assert not request.refers
+    request.references = ("path", REGION)
+    reply = await using_regions(doubled, Shared(known))(call_of(request))
+    assert request.references == ("path",)
     assert content(key)[:16] == VALUES.tobytes()
     assert content(key)[32:48] == (2 * VALUES).tobytes()
     assert reply.first.outputs[0].parameters.get("shared_memory_region") == "r"
@@ -248,11 +249,11 @@ async def test_the_stage_leaves_other_calls_alone(key: str) -> None:
     def inner(call: Call) -> str:
         return "reply"
 
-    assert RegionStage(inner, Shared(None))(call_of(asking())) == "reply"
+    assert using_regions(inner, Shared(None))(call_of(asking())) == "reply"
 
 
 async def test_the_stage_refuses_regions_where_the_settings_turn_them_off() -> None:
     request = asking(size=16)
-    request.refers = True
+    request.references = ("path", REGION)
     with pytest.raises(Unsupported, match="by the setting shared_memory"):
-        await RegionStage(doubled, Shared(None))(call_of(request))
+        await using_regions(doubled, Shared(None))(call_of(request))

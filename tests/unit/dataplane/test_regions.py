@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from inferstream.dataplane.access import Authority
 from inferstream.dataplane.peers import Peers
 from inferstream.dataplane.region_use import RegionUse
 from inferstream.dataplane.regions import FOLDER, MOST, ListRegions, shares_memory
@@ -210,7 +211,8 @@ def test_only_a_server_of_this_machine_shares_memory_unless_it_is_told() -> None
 
 async def test_a_front_end_answers_before_its_first_request() -> None:
     peers = Peers(1, 2)
-    FrontEndRegistry(Settings(), Meters(), peers, asking_nobody, lambda _: None)
+    settings = Settings()
+    FrontEndRegistry(settings, Authority(settings), Meters(), peers, asking_nobody, lambda _: None)
     assert await peers.answer(ListRegions()) == []
 
 

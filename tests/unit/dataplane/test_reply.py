@@ -286,6 +286,10 @@ async def changed(given: InferenceResponse) -> InferenceResponse:
     return response(int(given.model_name) + 10)
 
 
+async def changed_by_ten(given: InferenceResponse) -> InferenceResponse:
+    return response(int(given.model_name) + 10)
+
+
 async def test_a_single_response_may_be_changed() -> None:
     reply = await Reply(response(0)).map(changed)
     assert [each.model_name async for each in reply] == ["10"]
@@ -300,6 +304,35 @@ async def test_the_reader_of_a_stream_gets_what_a_stage_makes_of_it_and_watchers
         assert [each.model_name async for each in reply] == ["10", "11"]
     assert watched.items == after.items == ["0", "1"]
     assert watched.ends == after.ends == [None]
+
+
+@pytest.mark.parametrize("single", [True, False])
+async def test_each_change_gets_what_the_one_before_it_made(single: bool) -> None:
+    async def doubled(given: InferenceResponse) -> InferenceResponse:
+        return response(2 * int(given.model_name))
+
+    watched = Watched(Source(3))
+    reply = Reply(response(0)) if single else watched.reply
+    for function in (changed_by_ten, doubled, changed_by_ten):
+        reply = await reply.map(function)
+    async with reply:
+        found = [each.model_name async for each in reply]
+    assert found == ["30", "32", "34"][: 1 if single else 3]
+    assert single or watched.items == ["0", "1", "2"]
+    assert single or (watched.ends == [None] and watched.source.finished)
+
+
+async def test_a_stream_that_is_changed_may_be_ended() -> None:
+    watched = Watched(Source(99, pause=60))
+    reply = await watched.reply.map(changed)
+    reading = asyncio.create_task(read(reply))
+    while not watched.reply._waiting:
+        await asyncio.sleep(0)
+    reply.end(DeadlineExceeded())
+    with pytest.raises(DeadlineExceeded):
+        await reading
+    assert watched.source.finished
+    assert len(watched.ends) == 1
 
 
 async def test_a_stream_ends_with_the_error_of_a_change() -> None:

@@ -41,13 +41,13 @@ def test_a_request_whose_data_no_stage_brings_is_refused() -> None:
     wanted.outputs.add(name="y").parameters["shared_memory_region"].string_param = "r"
     with pytest.raises(InvalidRequest, match="single requests of V2"):
         request_from(wanted)
-    assert request_from(wanted, references=True).refers
+    assert request_from(wanted, references=True).references == ("shared_memory_region",)
 
 
 def test_a_tensor_that_refers_to_its_data_has_no_values_yet() -> None:
     request = read(references=True)
     (tensor,) = request.inputs
-    assert request.refers
+    assert request.references == ("shared_memory_region",)
     assert dict(tensor.parameters.items()) == PLACE
     assert tensor.data.flat() == []
 
@@ -57,7 +57,7 @@ def test_other_parameters_are_no_references(references: bool) -> None:
     tensor = {"name": "x", "shape": [2], "datatype": "FP32", "parameters": {"region": "r"}}
     with pytest.raises(InvalidRequest, match='input "x": data is missing'):
         read(references, inputs=[tensor])
-    assert not read(references, inputs=[tensor | {"data": [1, 2]}]).refers
+    assert read(references, inputs=[tensor | {"data": [1, 2]}]).references == ()
 
 
 def test_binary_data_are_those_of_the_other_inputs() -> None:
@@ -124,3 +124,18 @@ def test_a_client_reads_outputs_without_data() -> None:
     ].string_param = "r"
     (output,) = response_from(sent).outputs
     assert output.data.to_raw("FP32") == b""
+    sent.outputs[0].ClearField("parameters")
+    with pytest.raises(InvalidRequest, match='output "y": it has neither contents nor raw contents'):
+        response_from(sent)
+
+
+def test_a_client_imports_no_extension_for_the_parameters_of_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise AssertionError("a client asks for references")
+
+    monkeypatch.setattr("inferstream.protos.references.references", fail)
+    sent = pb.ModelInferResponse(model_name="m", raw_output_contents=[b"\0" * 4])
+    sent.outputs.add(name="y", datatype="FP32", shape=[1]).parameters["unit"].string_param = "mm"
+    (output,) = response_from(sent).outputs
+    assert output.data.to_raw("FP32") == b"\0" * 4
+    assert output.parameters.get("unit") == "mm"

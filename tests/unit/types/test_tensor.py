@@ -1,5 +1,7 @@
 """Values that nobody has checked: what NumPy makes of them, and what of them may be taken apart."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -89,3 +91,51 @@ def test_tensor_data_has_the_calls_of_pydantics_root_models() -> None:
         assert made.root == made.model_dump() == made.dict() == [1, [2]]
         assert made.json() == made.model_dump_json() == "[1,[2]]"
     assert TensorData.model_validate(made) is made
+
+
+class Far:
+    """Bytes that are elsewhere. It notes how often they are read."""
+
+    def __init__(self, content: bytes, size: int | None = None) -> None:
+        self.content, self.size, self.reads = content, len(content) if size is None else size, 0
+
+    def __len__(self) -> int:
+        return self.size
+
+    def read_into(self, memory: memoryview) -> None:
+        self.reads += 1
+        memory[:] = self.content
+
+
+def accept(data: TensorData, shape: Sequence[int]) -> None:
+    data.check("BYTES", shape)
+
+
+def test_unread_values_are_read_once_when_they_are_asked_for() -> None:
+    far = Far(np.arange(4, dtype="<f4").tobytes())
+    data = TensorData.from_unread(far, "FP32", accept)
+    data.check("FP32", [2, 2])
+    assert data.is_raw
+    assert data.source("FP32") is far
+    assert far.reads == 0
+    assert data.to_numpy("FP32").tolist() == data.flat() == [0, 1, 2, 3]
+    assert data.source("FP32") == far.content
+    assert far.reads == 1
+
+
+def test_the_number_of_unread_bytes_is_checked_without_memory_for_them() -> None:
+    data = TensorData.from_unread(Far(b"", 2**60), "FP32", accept)
+    data.check("FP32", [2**58])
+    with pytest.raises(ValueError, match="shape \\[4\\] needs 16 bytes of FP32"):
+        data.check("FP32", [4])
+    data.checked = False
+    data.check("FP32", [4])
+
+
+def test_unread_texts_are_checked_once_they_are_read() -> None:
+    far = Far(b"\1\0\0\0a")
+    data = TensorData.from_unread(far, "BYTES", accept)
+    data.check("BYTES", [2])
+    assert far.reads == 0
+    with pytest.raises(ValueError, match="shape \\[2\\] needs 2 values, got 1"):
+        data.flat()
