@@ -84,15 +84,16 @@ class Subject:
         self.blocked = ""
         """Where a call is that has not ended; empty without one."""
         caller = Caller(Headers(()), "", asyncio.current_task())
-        admission = subjects.application.dataplane.admit(name, None, caller)
-        signature = admission.signature
-        capabilities = admission.pipeline.execution.capabilities
+        models = subjects.application.models
+        models.admit(name, None, caller)  # raises why it takes no call
+        described = models.described(name)
+        signature = described.signature
         self.inputs = list(signature.inputs or signature.described)
         self.outputs = list(signature.outputs or ())
         self.shaped = not signature.outputs_annotated
         """Whether the outputs have shapes: annotations give datatypes alone."""
         self.streams = signature.streams
-        self.predicts = capabilities.predict
+        self.predicts = described.capabilities.predict
         self.doors = [*subjects.clients]
 
     async def infer(self, request: InferenceRequest, process: InProcess | None = None) -> Answers:
