@@ -96,7 +96,7 @@ def _one(
     name: str, options: Options, subjects: Subjects, runner: asyncio.Runner, results: list[Result]
 ) -> None:
     async def subject() -> Subject:
-        return Subject(subjects, name)
+        return await subjects.application.models.when_loaded(lambda: Subject(subjects, name))
 
     try:
         checked = runner.run(subject())

@@ -79,13 +79,14 @@ class Subject:
     """One model."""
 
     def __init__(self, subjects: Subjects, name: str) -> None:
+        """Raises NotLoaded for a model that loads with its first call, and why a model takes no call."""
         self.name = name
         self.subjects = subjects
         self.blocked = ""
         """Where a call is that has not ended; empty without one."""
         caller = Caller(Headers(()), "", asyncio.current_task())
         models = subjects.application.models
-        models.admit(name, None, caller)  # raises why it takes no call
+        models.admit(name, None, caller)
         described = models.described(name)
         signature = described.signature
         self.inputs = list(signature.inputs or signature.described)
