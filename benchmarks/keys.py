@@ -81,7 +81,7 @@ async def measure(folder: Path, rounds: int, requests: int) -> dict[str, tuple[f
     figures: dict[str, list[tuple[float, float]]] = {name: [] for name in applications}
     for application in applications.values():
         await application.start()
-        _heads[application] = application.dataplane.access.split(HEADERS)
+        _heads[application] = application._backend.dataplane.access.split(HEADERS)
     try:
         for _ in range(rounds):
             for name, application in applications.items():
@@ -123,13 +123,13 @@ async def _cpu(work: Callable[[], Coroutine[None, None, None]], times: int) -> f
 
 async def _call(application: Application) -> None:
     caller = _caller(application)
-    admission = application.dataplane.admit("double", None, caller)
+    admission = application.models.admit("double", None, caller)
     await admission.open(Operation.INFER, _request(3))
 
 
 async def _stream(application: Application) -> None:
     caller = _caller(application)
-    admission = application.dataplane.admit("count", None, caller)
+    admission = application.models.admit("count", None, caller)
     async with await admission.open(Operation.STREAM, _request(ITEMS)) as reply:
         async for _ in reply:
             pass

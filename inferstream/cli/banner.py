@@ -44,7 +44,7 @@ def show(server: "Server", file: TextIO | None = None, pasted: bool | None = Non
 
 def _log(server: "Server") -> None:
     """Log the models and the addresses as one record."""
-    models = [dict(zip(COLUMNS, row, strict=True)) for row in server.application.registry.summary()]
+    models = [dict(zip(COLUMNS, row, strict=True)) for row in server.backend.registry.summary()]
     addresses = {name: address(server, name) for name in server.ports}
     fields = {"version": __version__, "models": models, "addresses": addresses}
     logger.info("serving", extra={"fields": fields})
@@ -54,7 +54,7 @@ def _log(server: "Server") -> None:
 
 def _rows(server: "Server") -> Iterator[str]:
     yield f"inferstream {__version__}"
-    rows = [tuple(map(str, row)) for row in server.application.registry.summary()]
+    rows = [tuple(map(str, row)) for row in server.backend.registry.summary()]
     if rows:
         yield from _models(rows)
         yield from _recognised(server)
@@ -69,7 +69,7 @@ def _rows(server: "Server") -> Iterator[str]:
 
 def _notes(server: "Server") -> Iterator[str]:
     """What is open, or closed, to clients."""
-    access = server.application.access
+    access = server.backend.access
     if not access.requires_credentials and not is_loopback(server.settings.host):
         yield "no keys: inference, metadata and metrics are open to whoever reaches this server"
     if not access.requires_credentials and not access.repository_open:
@@ -88,7 +88,7 @@ def _no_model(folder: Path) -> Iterator[str]:
 
 
 def _pasted(server: "Server") -> Iterator[str]:
-    commands = [*hints(server.application.registry, address(server, "REST", reachable=True))]
+    commands = [*hints(server.backend.registry, address(server, "REST", reachable=True))]
     if commands:
         yield "\nTry, in another terminal:\n"
         for command in commands:
@@ -105,7 +105,7 @@ def _models(rows: list[tuple[str, ...]]) -> Iterator[str]:
 
 def _recognised(server: "Server") -> Iterator[str]:
     """By which files models without settings are known."""
-    for (name, _), served in server.application.registry.items():
+    for (name, _), served in server.backend.registry.items():
         settings = served.execution.settings
         if settings.recognised is not None:
             yield f"{name} has no settings: {settings.recognised} says that {settings.implementation_} reads it"

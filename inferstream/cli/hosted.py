@@ -19,7 +19,7 @@ class HostedServer:
 
     @property
     def application(self) -> Application:
-        """The models, and calls of them in process."""
+        """The models: calls of them in process, loads and unloads."""
         return self._server.application
 
     @property

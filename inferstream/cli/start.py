@@ -152,7 +152,7 @@ def _serve(
         server = Server(settings, repository)
         watchdog = Watchdog(server.longest_stop)
         signalled.stop(server.stop, watchdog)
-        with Progress(server.application.registry) as progress:
+        with Progress(server.backend.registry) as progress:
 
             def started(server: "Server") -> None:
                 settle()

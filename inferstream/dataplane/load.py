@@ -126,7 +126,7 @@ class Loads:
         """
         for (model, version), served in self._registry.items():
             served.execution.measure()
-            meters = served.pipeline.meters
+            meters = served.meters
             kv = meters.kv
             if not idle and kv is None and not meters.in_flight:
                 continue

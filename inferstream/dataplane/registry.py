@@ -231,7 +231,7 @@ class Registry(Serving):
         for name, _ in gone[:1]:
             self._choose_default(name)
         for served in retired:
-            served.pipeline.meters.load_seconds = None
+            served.meters.load_seconds = None
             self._retire(served)
         await self._withdraw(retired)
 
@@ -243,7 +243,7 @@ class Registry(Serving):
             self._forget(keys)
             self._choose_default(name)
             for served in retired:
-                served.pipeline.meters.load_seconds = None
+                served.meters.load_seconds = None
             retiring = [self._retire(served) for served in retired]
             await self._withdraw(retired)
             if retiring:
@@ -311,7 +311,7 @@ class Registry(Serving):
             raise
         finally:
             del self.loading[key]
-        served.load_seconds = served.pipeline.meters.load_seconds = monotonic() - began
+        served.load_seconds = served.meters.load_seconds = monotonic() - began
         if new:
             brief = {"brief": served.load_seconds < LONG}
             logger.info("loaded model %s in %.1f s", label_of(key), served.load_seconds, extra=brief)

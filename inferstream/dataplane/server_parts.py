@@ -9,6 +9,7 @@ from .peers import Peers
 
 if TYPE_CHECKING:
     from ..telemetry.metrics import Meters
+    from ..telemetry.model_meters import ModelMeters
     from .call import Handler
     from .execution.base import Execution
     from .first_calls import ModelKey
@@ -20,8 +21,7 @@ class ServedVersion(Protocol):
     """One version of a model, as it is served."""
 
     execution: "Execution"
-    pipeline: Any
-    """Its stages; the module of `Pipeline` imports this one."""
+    meters: "ModelMeters"
     handler: "Handler"
     capacity: int
     """Calls that model code can run at once."""

@@ -41,6 +41,7 @@ class ServedModel:
     ) -> None:
         self.execution = execution
         self.pipeline = pipeline
+        self.meters = pipeline.meters
         self.elsewhere = elsewhere
         self.withdrawn = False
         """Whether it gets no more calls, because it is retired or the server stops."""

@@ -56,7 +56,7 @@ class Replica:
         self._application = Application(served, **settings)
         self._ingress = Ingress(self._application.asgi)
         self._rpcs = RayRpcs(self._application.grpc_services())
-        self._numbers = Numbers(self._application.meters, self._application.dataplane.of(Loads))
+        self._numbers = Numbers(self._application.meters, self._application.models.of(Loads))
 
     async def __serve_build_asgi_app__(self) -> Ingress:
         on_stop(self._stop)
@@ -66,12 +66,12 @@ class Replica:
     async def check_health(self) -> None:
         """Raises ModelNotReady unless all models that should serve do; never while the replica stops."""
         application = self._application
-        if not application.dataplane.ready and not application.registry.leaving:
-            raise ModelNotReady(", ".join(name for name, _ in application.registry.unserved))
+        if not application.ready and not application.leaving:
+            raise ModelNotReady(", ".join(name for name, _ in application.unserved))
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
         """The load of this replica, by the names of `/v2/load`."""
-        load, _ = self._application.dataplane.of(Loads).recent()
+        load, _ = self._application.models.of(Loads).recent()
         return {name: float(value) for name, value in load.total._asdict().items()}
 
     async def reconfigure(self, user_config: Mapping[str, Any]) -> None:
@@ -85,23 +85,23 @@ class Replica:
             raise InvalidSettings(
                 f'the user_config of a replica is {{"{MODELS}": [names of models that serve]}}, not {user_config!r}'
             )
-        registry = self._application.registry
-        serving = {name for name, _ in registry.names()}
+        application = self._application
+        serving = {name for name, _ in application.loaded}
         for name in sorted(set(names) - serving):
-            await registry.load(name)
+            await application.load(name)
         for name in sorted(serving - set(names)):
-            await registry.unload(name)
+            await application.unload(name)
 
     async def _stop(self, seconds: float) -> None:
         """Serve on while Ray sends calls elsewhere and those in progress end, then end the rest before Ray kills.
 
         Ray still sends calls for a while, which is why they are not refused at once.
         """
-        registry = self._application.registry
-        registry.leaving = True
-        grace = min(self._application.settings.shutdown_grace, seconds - STOPPING)
+        application = self._application
+        application.leave()
+        grace = min(application.settings.shutdown_grace, seconds - STOPPING)
         await asyncio.sleep(max(grace, 0.0))
-        await registry.stop(0)
+        await application.drain(0)
         await asyncio.sleep(LAST_WORDS)
         self._ingress.end()
         self._rpcs.end()

@@ -1,48 +1,27 @@
-"""The application: models with their dataplane, without a port, for a server, another application or a test."""
+"""The application: models without a port, for a program that embeds them, another application or a test."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cached_property, wraps
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from ..clients.client import AsyncClient, InProcessClient
-from ..codecs.registry import load_plugins
-from ..compat.finder import load_tables
-from ..dataplane.access import build_authority
-from ..dataplane.dataplane import DataPlane
-from ..dataplane.execution.base import Execution
-from ..dataplane.peers import Peers
-from ..dataplane.registry import Registry
-from ..dataplane.workers.placement import Placements
-from ..errors import InvalidSettings
-from ..extensions import check_names
+from ..dataplane.models import ServerModels
 from ..functions.injection import Overrides, Replacements, replacing
 from ..repository import ModelRepository
-from ..settings import ModelSettings, Settings
-from ..telemetry.files import MetricFiles, ModelMetrics
-from ..telemetry.gpu import GpuMemory
-from ..telemetry.meter_set import Buckets
+from ..settings import Settings
 from ..telemetry.metrics import Meters
-from ..telemetry.workers import WorkerMeters
-from .custom import build_route_handler
-from .edge_order import build_edges
+from ..types import RepositoryIndexResponseItem
+from .backend import Backend
 from .in_process import InProcessCalls, InProcessTransport
 from .served import Served, resolve
-from .stopping import AFTERWARDS, SPARE, UNLOADING, within
 
 if TYPE_CHECKING:
-    from .frontends.supervisor import Supervisor
-    from .grpc.rpc import Rpcs
     from .rest.asgi import AsgiApp
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-WORKER = str(Path(__file__).with_name("bootstrap.py"))
-"""The script that a worker process runs."""
 
 WITHOUT_PORTS = {"host": "0.0.0.0", "frontends": 1}
 """Settings of an application that another server gives its ports: those may be open to everybody."""
@@ -77,114 +56,84 @@ class Application:
         *,
         repository: ModelRepository | None = None,
         overrides: Overrides | None = None,
-        supervise: "Callable[[Settings, Meters, MetricFiles], Supervisor | None] | None" = None,
         **settings: Any,
     ) -> None:
-        """A server with ports of its own gives `supervise`, which makes the supervisor of its front ends."""
-        self._replacements = Replacements(overrides or {})
-        with replacing(self._replacements):
+        replacements = Replacements(overrides or {})
+        with replacing(replacements):
             own, repository = resolve(served, settings, repository)
-        embedded = supervise is None
-        if supervise is None:
-            own = own.model_copy(update=WITHOUT_PORTS)
-        check_names(own.strict)
-        load_plugins(own.strict)
-        load_tables(own.strict)
-        self.settings = own
-        self.meters = Meters(own.metrics_rest_server_prefix, Buckets(**own.metrics_buckets))
-        self.meters.inflight.bound(own.max_inflight_bytes, own.frontends, own.max_body_bytes)
-        workers = WorkerMeters(MetricFiles(own.metrics_dir))
-        self.meters.add(workers)
-        self.meters.add(ModelMetrics(workers.files))
-        self.meters.add(GpuMemory())  # not in further front ends, whose numbers are added to these
-        self.front_ends = None if supervise is None else supervise(own, self.meters, workers.files)
-        self.access = build_authority(own, embedded=embedded, count=own.frontends)
-        self.placements = Placements(own, self.access, workers, build_route_handler, WORKER, self.front_ends)
-        peers = Peers() if self.front_ends is None else self.front_ends.peers
-        self._polling: asyncio.Task[None] | None = None
-        self.registry = Registry(
-            own,
-            self.access,
-            repository,
-            self._load if self.front_ends is None else self.front_ends.sharing(self._load),
-            self.meters,
-            peers,
-            self.front_ends,
-            self.placements.residency.forget,
-        )
-        self.dataplane = DataPlane(own, self.registry, self.access, peers)
-        self.edges = build_edges(self.registry.parts)
-        self.killed = False
-        """Whether a process of this application had to be killed because it did not end in time."""
-        self._begun = False
+        self._backend = Backend(own.model_copy(update=WITHOUT_PORTS), repository, replacements)
 
-    async def _load(self, settings: ModelSettings) -> Execution:
-        with replacing(self._replacements):
-            execution = await self.placements.load(settings)
-        if execution.routes:
-            from .rest.mounting import warn_of_hidden  # late: few models have routes
+    @property
+    def settings(self) -> Settings:
+        """The settings of the server, complete."""
+        return self._backend.settings
 
-            warn_of_hidden(settings.name, execution.routes, self.dataplane, self.settings, self.meters)
-        return execution
+    @property
+    def meters(self) -> Meters:
+        """The metrics that `/metrics` shows."""
+        return self._backend.meters
+
+    @property
+    def models(self) -> ServerModels:
+        """The models, as the doors and dialects of plug-ins see them."""
+        return self._backend.dataplane
 
     @property
     def started(self) -> bool:
         """Whether each model has loaded or failed."""
-        return self.registry.started
+        return self._backend.started
+
+    @property
+    def ready(self) -> bool:
+        """Whether all models that should serve do, and the application does not stop."""
+        return self._backend.registry.ready
+
+    @property
+    def leaving(self) -> bool:
+        """Whether `leave`, `drain` or `stop` has begun."""
+        return self._backend.registry.leaving
+
+    @property
+    def loaded(self) -> list[tuple[str, str | None]]:
+        """Names and versions of the models that have loaded."""
+        return self._backend.registry.names()
+
+    @property
+    def unserved(self) -> list[tuple[str, str | None]]:
+        """Names and versions of the models that are loading, have failed to load, or load with their first call."""
+        return [*self._backend.registry.unserved]
+
+    async def index(self, *, ready: bool = False) -> list[RepositoryIndexResponseItem]:
+        """Every version on disk or in memory with its state; with `ready` only those that serve."""
+        return await self._backend.registry.index(ready)
+
+    async def load(self, name: str) -> None:
+        """Load or reload every version of a model. If that fails, the version that serves stays.
+
+        Raises ModelNotFound, ModelLoadFailed.
+        """
+        await self._backend.registry.load(name)
+
+    async def unload(self, name: str) -> bool:
+        """Unload every version of a model after its calls in progress; False without any."""
+        return await self._backend.registry.unload(name)
+
+    def leave(self) -> None:
+        """Be not ready from now on, and go on serving, so that others send their calls elsewhere."""
+        self._backend.registry.leaving = True
+
+    async def drain(self, grace: float) -> None:
+        """Refuse new calls, give those in progress `grace` seconds, and end the rest. The models stay loaded."""
+        self.leave()
+        await self._backend.registry.stop(grace)
 
     async def start(self) -> None:
         """Load the models. In strict mode raises the first model's failure."""
-        if self._begun:
-            raise InvalidSettings("an Application runs once; make another one to serve again")
-        self._begun = True
-        self.start_timers()
-        try:
-            with replacing(self._replacements):
-                await self.registry.start()
-            if unknown := self._replacements.unknown():
-                raise InvalidSettings(f"overrides: no function depends on {', '.join(unknown)}")
-        except BaseException:  # a cancelled start too
-            await self.stop()
-            raise
-
-    def start_timers(self) -> None:
-        """Read changed keys, start the edges, look for new versions and keep spare workers, as the settings say."""
-        self.access.start()
-        self.placements.start()
-        for edge in self.edges:
-            edge.start()
-        if self.settings.repository_poll is not None:
-            from .reload import reload_renewed  # late: few servers look elsewhere
-
-            self._polling = asyncio.create_task(
-                reload_renewed(self.registry, self.settings.repository_poll), name="repository-poll"
-            )
+        await self._backend.start()
 
     async def stop(self) -> None:
         """Refuse new calls, let calls in progress finish, end the rest and unload, within the limits."""
-        loop = asyncio.get_running_loop()
-        over = loop.time() + self.settings.shutdown_grace + AFTERWARDS
-        await self.drain()
-        await self.close(over - loop.time())
-
-    async def drain(self, *others: Coroutine[Any, Any, object]) -> None:
-        """Refuse new calls, end calls in progress after `shutdown_grace` seconds, and run `others` meanwhile."""
-        self.registry.leaving = self.registry.draining = True
-        if self._polling is not None:
-            self._polling.cancel()
-        grace = self.settings.shutdown_grace
-        await within(grace + SPARE, "ending calls", self.registry.stop(grace), *others)
-
-    async def close(self, seconds: float, *others: Coroutine[Any, Any, object]) -> None:
-        """Unload the models and end the workers within `seconds`, and run `others` meanwhile."""
-        ending = [self.end(self.placements.stop(seconds)), self.registry.unload_all(min(UNLOADING, seconds))]
-        ending += [self.access.close(), *(edge.stop() for edge in self.edges)]
-        await within(seconds, "unloading", *ending, *others)
-
-    async def end(self, processes: Coroutine[Any, Any, bool]) -> None:
-        """End processes, and record whether one had to be killed."""
-        if not await processes:
-            self.killed = True
+        await self._backend.stop()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -206,11 +155,11 @@ class Application:
     @cached_property
     def calls(self) -> InProcessCalls:
         """Calls of the models with requests, which raise the errors of the models as they are."""
-        return InProcessCalls(self.dataplane, lambda: self.started)
+        return InProcessCalls(self._backend.dataplane, lambda: self.started)
 
     @cached_property
     def _client(self) -> AsyncClient:
-        transport = InProcessTransport(self.calls, self.dataplane, self.settings.status_profile)
+        transport = InProcessTransport(self.calls, self._backend.dataplane, self.settings.status_profile)
         return InProcessClient(transport)
 
     @cached_property
@@ -222,8 +171,10 @@ class Application:
         from .rest.origins import Origins
 
         settings = self.settings
-        web = build_web(self.rpcs, settings, Origins(settings).check) if settings.grpc_web else None
-        return AsgiApp(RestApp(self.dataplane, settings, self.meters, self.edges, web), self)
+        web = build_web(self._backend.rpcs, settings, Origins(settings).check) if settings.grpc_web else None
+        return AsgiApp(
+            RestApp(self._backend.dataplane, settings, self.meters, self._backend.edges, web), self
+        )
 
     @asynccontextmanager
     async def lifespan(self, host: Any) -> AsyncIterator[None]:
@@ -234,18 +185,18 @@ class Application:
         from .rest.mounting import check_mounts
 
         async with self:
-            check_mounts(host, self.asgi, self.dataplane, self.settings, self.meters)
+            check_mounts(host, self.asgi, self._backend.dataplane, self.settings, self.meters)
             yield
 
     def grpc_services(self) -> tuple[Any, ...]:
         """The services, for `add_generic_rpc_handlers` of a `grpc.aio` server."""
         from .grpc.grpcio.handlers import RpcHandlers  # late: it imports the library
 
-        return (RpcHandlers(self.rpcs),)
+        return (RpcHandlers(self._backend.rpcs),)
 
-    @cached_property
-    def rpcs(self) -> "Rpcs":
-        """The RPCs, for any engine of gRPC."""
-        from .grpc.services import build_services  # late: not every application serves gRPC
 
-        return build_services(self.dataplane, self.settings, self.meters, self.edges, lambda: self.started)
+def application_of(backend: Backend) -> Application:
+    """The application of a server that has ports of its own."""
+    application = Application.__new__(Application)
+    application._backend = backend
+    return application

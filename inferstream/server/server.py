@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +17,18 @@ from ..repository import ModelRepository
 from ..settings import Settings
 from ..telemetry.files import MetricFiles
 from ..telemetry.metrics import Meters
-from .application import Application
+from .backend import Backend
 from .door import Door
 from .doors import Doors
 from .grpc.options import check_engine
 from .ports import SERVED_PORTS, bind, share
 from .reload import reload_on_change
 from .rest.server import HttpServer, metrics_service
+from .served import resolve
 from .stopping import FRONT_ENDS, LAST_RESPONSES, PORTS, SPARE, longest_stop, within
 
 if TYPE_CHECKING:
+    from .application import Application
     from .frontends.supervisor import Supervisor
 
 logger = logging.getLogger("inferstream.server")
@@ -38,19 +41,27 @@ class Server:
         check_engine(settings)
         self.settings = settings
         processors.divide(settings.frontends)
-        self.application = Application(settings, repository=repository, supervise=_front_ends)
-        self.front_ends = self.application.front_ends
+        settings, models = resolve(settings, {}, repository)
+        self.backend = Backend(settings, models, supervise=_front_ends)
+        self.front_ends = self.backend.front_ends
         self.ports: dict[str, int] = {}
-        self._beside = _doors_beside(self.application)
+        self._beside = _doors_beside(self.backend)
         self._stopping = asyncio.Event()
         self._http: dict[str, HttpServer] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loading: asyncio.Task[None] | None = None
 
+    @cached_property
+    def application(self) -> "Application":
+        """The models, for calls in process."""
+        from .application import application_of  # late: few servers have calls in process
+
+        return application_of(self.backend)
+
     @property
     def killed(self) -> bool:
         """Whether a process of this server had to be killed because it did not end in time."""
-        return self.application.killed
+        return self.backend.killed
 
     async def run(
         self,
@@ -68,8 +79,8 @@ class Server:
         self._loop = asyncio.get_running_loop()
         with ExitStack() as taken:
             sockets = self._bind(taken)
-            app = self.application
-            doors = Doors(app.dataplane, self.settings, app.meters, app.edges)
+            backend = self.backend
+            doors = Doors(backend.dataplane, self.settings, backend.meters, backend.edges)
             self.ports["gRPC"] = self._bind_grpc(doors)
             SERVED_PORTS.update(self.ports.values())
             taken.callback(SERVED_PORTS.difference_update, [*self.ports.values()])
@@ -90,9 +101,9 @@ class Server:
         if "metrics" in sockets:
             await self._start_metrics(sockets["metrics"])
         if self.front_ends is not None:
-            self.front_ends.start(self.application.registry, self.application.access, self.ports)
-        self.application.start_timers()
-        self.application.registry.listing = self.settings.load_models_at_startup
+            self.front_ends.start(self.backend.registry, self.backend.access, self.ports)
+        self.backend.start_timers()
+        self.backend.registry.listing = self.settings.load_models_at_startup
         await doors.start(sockets["REST"])
         if not await self._load():
             return
@@ -101,7 +112,7 @@ class Server:
         watching: asyncio.Task[None] | None = None
         if watch:
             root = Path(self.settings.model_repository_root)
-            watching = asyncio.create_task(reload_on_change(self.application.registry, root))
+            watching = asyncio.create_task(reload_on_change(self.backend.registry, root))
             await asyncio.sleep(0)  # it begins to watch in its first step, before the start is announced
         try:
             started(self)
@@ -139,7 +150,7 @@ class Server:
         return True
 
     async def _start_models(self) -> None:
-        await self.application.registry.start()
+        await self.backend.registry.start()
         if self.front_ends is not None:
             await self.front_ends.up()
 
@@ -170,8 +181,8 @@ class Server:
         return doors.grpc.bind(settings.host, settings.grpc_port)
 
     async def _start_metrics(self, sock: socket.socket) -> None:
-        settings, application = self.settings, self.application
-        service = metrics_service(application.meters, settings, application.dataplane)
+        settings, backend = self.settings, self.backend
+        service = metrics_service(backend.meters, settings, backend.dataplane)
         self._http["metrics"] = HttpServer(service, settings, "metrics")
         await self._http["metrics"].start(sock)
 
@@ -180,27 +191,27 @@ class Server:
 
     async def _stop(self, doors: Doors) -> None:
         """Become not ready, drain, close the ports and unload, each step within its limit."""
-        settings, app, others = self.settings, self.application, self.front_ends
+        settings, backend, others = self.settings, self.backend, self.front_ends
         loop = asyncio.get_running_loop()
         over = loop.time() + longest_stop(settings)
-        app.registry.leaving = True
+        backend.registry.leaving = True
         for server in self._http.values():
             server.leave()
         for door in self._beside:
             door.pause()
-        if app.started:
+        if backend.started:
             logger.info("stopping: no longer ready")
             if settings.shutdown_delay:  # without it nobody sees a server that is not ready and takes calls
                 await asyncio.sleep(settings.shutdown_delay)
         doors.drain()
-        await app.drain(*([] if others is None else [others.drain(settings.shutdown_grace)]))
+        await backend.drain(*([] if others is None else [others.drain(settings.shutdown_grace)]))
         closing: list[Coroutine[Any, Any, object]] = [doors.stop()]
         closing += [server.stop() for name, server in self._http.items() if name != "REST"]
         closing += [door.stop(LAST_RESPONSES) for door in self._beside]
         if others is not None:
-            closing.append(app.end(others.stop(FRONT_ENDS - SPARE)))
+            closing.append(backend.end(others.stop(FRONT_ENDS - SPARE)))
         await within(PORTS if others is None else FRONT_ENDS, "closing the ports", *closing)
-        await app.close(over - loop.time(), *([] if self._loading is None else [_ended(self._loading)]))
+        await backend.close(over - loop.time(), *([] if self._loading is None else [_ended(self._loading)]))
         logger.info("stopped")
 
 
@@ -219,9 +230,9 @@ def _front_ends(settings: Settings, meters: Meters, files: MetricFiles) -> "Supe
     return Supervisor(settings, meters, files)
 
 
-def _doors_beside(application: Application) -> list[Door]:
+def _doors_beside(backend: Backend) -> list[Door]:
     """The doors beside the ports that packages bring and the settings want. Raises InvalidSettings."""
-    kinds = [kind for _, kind in loaded(DIALECTS, application.settings.strict)]
-    given = application.dataplane, application.settings
+    kinds = [kind for _, kind in loaded(DIALECTS, backend.settings.strict)]
+    given = backend.dataplane, backend.settings
     made = [kind.of(*given) for kind in kinds if isinstance(kind, type) and issubclass(kind, Door)]
     return [door for door in made if door is not None]

@@ -38,7 +38,7 @@ def routes() -> list[tuple[str, str]]:
     """Method and path of all that dialects serve, and of routes of a model's own."""
     application = Application([])
     found = set(OWN)
-    built = build_routes(application.dataplane, application.settings, application.meters)
+    built = build_routes(application._backend.dataplane, application.settings, application.meters)
     for made in built.dialects:
         found |= {
             (method, claim.path) for claim in made.reads() for method in claim.methods or ("GET", "POST")

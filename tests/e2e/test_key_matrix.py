@@ -146,8 +146,8 @@ def refusal(scope: str, who: str) -> int | None:
 async def rpcs() -> list[tuple[str, bool, bool]]:
     """Paths of all RPCs, and whether client and server stream."""
     async with Application(app) as application:
-        application.rpcs.find("/inferstream")  # takes over the typed ones
-        known: Any = application.rpcs
+        application._backend.rpcs.find("/inferstream")  # takes over the typed ones
+        known: Any = application._backend.rpcs
         found = [*known._rpcs.values(), *known.typed._rpcs.values()]
         return [(rpc.path, rpc.client_streams, rpc.server_streams) for rpc in found]
 

@@ -136,6 +136,12 @@ async def here() -> None:
         print(await application.predict("add", a=1), await application.predict("add", {"a": 1}))
         async for item in application.stream("count", to=3, timeout=1):
             print(item)
+        for name, version in application.loaded:
+            print(name.upper(), version, application.models.described(name).signature.streams)
+        await application.load("words")
+        print(await application.unload("words"), [item.reason.upper() for item in await application.index()])
+        application.leave()
+        await application.drain(1.5)
 
 
 async def test_async() -> None:
@@ -152,6 +158,26 @@ def test_sync() -> None:
         assert t.predict("add", a=1) == 2
         assert t.predict_stream("count", to=1) == [0]
         print(t.infer("add", a=1, headers={"x-user": "bob"}).outputs)
+""",
+    "stages": """
+from inferstream.ext.calls import Caller, StageContext, StagedModel
+
+
+def log_retirement() -> None:
+    print("retired")
+
+
+def newest(model: StagedModel, shared: StageContext) -> StagedModel:
+    def choose(is_ready: object, caller: Caller) -> str | None:
+        return caller.headers.get("x-version")
+
+    return model.around(
+        model.handler,
+        form=None,
+        refuse=None,
+        choose=choose,
+        at_retirement=(*model.at_retirement, log_retirement),
+    )
 """,
     "extensions": """
 from typing import Any
@@ -185,9 +211,14 @@ def text_of(request: InferenceRequest, response: InferenceResponse) -> bytes:
 
 WRONG = """
 from inferstream import ModelParameters, Settings
+from inferstream.ext.calls import StagedModel
 
 Settings(http_port="x")
 ModelParameters(uri=1)
+
+
+def stage(model: StagedModel) -> StagedModel:
+    return model.around(model.handler, slots=1).around(model.handler, at_retirement=print)
 """
 
 
@@ -212,7 +243,8 @@ def mypy(folder: Path, *files: str) -> list[str]:
 def test_mypy(folder: Path) -> None:
     assert mypy(folder, *(f"{name}.py" for name in FILES)) == []
     (folder / "wrong.py").write_text(WRONG)
-    assert [line.partition(": ")[0] for line in mypy(folder, "wrong.py")] == ["wrong.py:4", "wrong.py:5"]
+    places = [line.partition(": ")[0] for line in mypy(folder, "wrong.py")]
+    assert places == ["wrong.py:5", "wrong.py:6", "wrong.py:10", "wrong.py:10"]
 
 
 @pytest.mark.parametrize("pandas", [True, False], ids=["with pandas", "without pandas"])

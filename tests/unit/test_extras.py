@@ -58,7 +58,7 @@ def add(a: int, b: int = 1) -> int:
 
 async def main():
     async with Application(app) as application:
-        rpc = application.rpcs.find("/inferstream.App/PredictAdd")
+        rpc = application._backend.rpcs.find("/inferstream.App/PredictAdd")
         assert rpc is not None
         transport = httpx.ASGITransport(application.asgi)
         async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, Self, TypedDict, TypeVar, Unpack, cast
 
 from ...codecs.values.flat import FlatInterface, flat_interface
 from ...protos.json_checks import UNLIMITED, JsonLimits
@@ -30,6 +30,36 @@ if TYPE_CHECKING:
 
 F = TypeVar("F")
 T = TypeVar("T")
+Text = TypeVar("Text")
+
+
+ChooseVersion = Callable[[Callable[[str], bool], Caller], str | None]
+"""Chooses a version for a caller, of those that are ready; None for the default."""
+
+
+class Marks(Protocol):
+    """Headers that mark the requests and responses of a model."""
+
+    def add_to(self, request: InferenceRequest, model: str) -> None:
+        """Add headers to a request that has its id."""
+
+    def headers(self, model: str, id: str | None, written: Callable[[str], Text]) -> list[tuple[Text, Text]]:
+        """The headers of a response with this id; `written` converts a text to the type of the transport."""
+
+
+class StageChanges(TypedDict, total=False):
+    """What a stage may change of a model, in addition to its handler."""
+
+    form: None
+    """None if the stage reads tensors."""
+    refuse: Callable[[str], None] | None
+    """Refuses a call for the queue before its request is parsed; None if the stage must see refused calls."""
+    marks: Marks | None
+    """Headers of its requests and responses."""
+    choose: ChooseVersion | None
+    """Chooses the version for calls without one."""
+    at_retirement: tuple[Callable[[], None], ...]
+    """Called after the model's last call, before it is unloaded: the earlier ones and those of the stage."""
 
 
 class StagedModel(Protocol):
@@ -52,8 +82,8 @@ class StagedModel(Protocol):
     def facet(self, kind: type[F]) -> F | None:
         """What a plug-in knows of the model, by its type; None if it knows nothing."""
 
-    def around(self, handler: Handler, **changes: Any) -> Self:
-        """A copy with this stage around the others. `changes` are other fields, as `refuse` and `form`."""
+    def around(self, handler: Handler, **changes: Unpack[StageChanges]) -> Self:
+        """A copy with this stage around the others, and with these changes."""
 
 
 class StageContext(Protocol):
@@ -67,22 +97,6 @@ class StageContext(Protocol):
 
     def of(self, make: Callable[[ServerParts], T]) -> T:
         """What `make` makes of the parts of this server, once."""
-
-
-Text = TypeVar("Text")
-
-ChooseVersion = Callable[[Callable[[str], bool], Caller], str | None]
-"""Chooses a version for a caller, of those that are ready; None for the default."""
-
-
-class Marks(Protocol):
-    """Headers that mark the requests and responses of a model."""
-
-    def add_to(self, request: InferenceRequest, model: str) -> None:
-        """Add headers to a request that has its id."""
-
-    def headers(self, model: str, id: str | None, written: Callable[[str], Text]) -> list[tuple[Text, Text]]:
-        """The headers of a response with this id; `written` converts a text to the type of the transport."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +167,8 @@ class Pipeline:
         """Whether requests may hold objects beyond the protocol's texts and numbers."""
         return self.execution.strictness == "off"
 
-    def around(self, handler: Handler, **changes: Any) -> Self:
-        """A copy with this stage around the others; `changes` are other fields."""
+    def around(self, handler: Handler, **changes: Unpack[StageChanges]) -> Self:
+        """A copy with this stage around the others, and with these changes."""
         return replace(self, handler=handler, **changes)
 
     @classmethod

@@ -85,7 +85,7 @@ def _leave(options: Options, results: list[Result]) -> None:
 
 
 def _names(options: Options, subjects: Subjects, runner: asyncio.Runner) -> list[str]:
-    index = runner.run(subjects.application.registry.index(False))
+    index = runner.run(subjects.application.index())
     names = list(dict.fromkeys(entry.name for entry in index))
     if unknown := [name for name in options.models if name not in names]:
         raise InvalidSettings(f"no model {unknown[0]}; there are {', '.join(names) or 'none'}")
@@ -96,12 +96,12 @@ def _one(
     name: str, options: Options, subjects: Subjects, runner: asyncio.Runner, results: list[Result]
 ) -> None:
     async def subject() -> Subject:
-        return Subject(subjects, name)
+        return await subjects.application.models.when_loaded(lambda: Subject(subjects, name))
 
     try:
         checked = runner.run(subject())
     except InferstreamError as error:
-        index = runner.run(subjects.application.registry.index(False))
+        index = runner.run(subjects.application.index())
         reasons = [entry.reason for entry in index if entry.name == name and entry.reason]
         results.append(Result(name, "loads", "failed", "; ".join(reasons) or str(error)))
         return

@@ -79,20 +79,22 @@ class Subject:
     """One model."""
 
     def __init__(self, subjects: Subjects, name: str) -> None:
+        """Raises NotLoaded for a model that loads with its first call, and why a model takes no call."""
         self.name = name
         self.subjects = subjects
         self.blocked = ""
         """Where a call is that has not ended; empty without one."""
         caller = Caller(Headers(()), "", asyncio.current_task())
-        admission = subjects.application.dataplane.admit(name, None, caller)
-        signature = admission.signature
-        capabilities = admission.pipeline.execution.capabilities
+        models = subjects.application.models
+        models.admit(name, None, caller)
+        described = models.described(name)
+        signature = described.signature
         self.inputs = list(signature.inputs or signature.described)
         self.outputs = list(signature.outputs or ())
         self.shaped = not signature.outputs_annotated
         """Whether the outputs have shapes: annotations give datatypes alone."""
         self.streams = signature.streams
-        self.predicts = capabilities.predict
+        self.predicts = described.capabilities.predict
         self.doors = [*subjects.clients]
 
     async def infer(self, request: InferenceRequest, process: InProcess | None = None) -> Answers:

@@ -104,6 +104,13 @@ def test_each_contract_finds_a_fault() -> None:
     assert {contract for contract, _ in PLANTED.values()} == {contract.name for contract in CONTRACTS}
 
 
+def test_a_model_that_loads_on_demand_is_checked(tmp_path: Path) -> None:
+    _write(tmp_path, "Doubles")
+    path = tmp_path / "Doubles" / "model-settings.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"load": "demand"}))
+    assert _check(str(tmp_path)).exit_code == 0
+
+
 def test_one_model_as_a_table(tmp_path: Path) -> None:
     _write(tmp_path, "Doubles")
     _write(tmp_path, "OtherShape")

@@ -22,7 +22,7 @@ def banner(
     server = SimpleNamespace(
         settings=settings,
         ports=ports,
-        application=SimpleNamespace(
+        backend=SimpleNamespace(
             registry=SimpleNamespace(
                 summary=lambda: list(models),
                 items=lambda: [

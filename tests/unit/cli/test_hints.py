@@ -35,7 +35,7 @@ async def pasted(served: Any) -> list[tuple[str, str]]:
     async with run(served) as client:
         transport = httpx.ASGITransport(client.application.asgi)
         async with httpx.AsyncClient(transport=transport) as http:
-            for line in hints(client.application.registry, URL):
+            for line in hints(client.application._backend.registry, URL):
                 *_, url, option, body = shlex.split(line)
                 answer = await http.post(url, content=body)
                 assert (option, answer.status_code) == ("-d", 200), answer.text

@@ -42,12 +42,12 @@ def request(id, **parameters):
 
 
 async def opened(app, *requests):
-    admission = app.application.dataplane.admit("Counting", None, Caller(Headers(()), ""))
+    admission = app.application.models.admit("Counting", None, Caller(Headers(()), ""))
     return await admission.group().open(Operation.STREAM, requests)
 
 
 def model(app):
-    return app.application.dataplane._registry.get("Counting").execution._model
+    return app.application._backend.dataplane._registry.get("Counting").execution._model
 
 
 async def test_all_responses_of_all_calls_come_each_in_its_order():
@@ -97,7 +97,7 @@ async def test_a_failure_of_one_is_that_of_all():
 
 
 def counted(app, kind):
-    return app.application.dataplane._registry.get("Counting").pipeline.meters.ends.get(kind, 0)
+    return app.application._backend.dataplane._registry.get("Counting").pipeline.meters.ends.get(kind, 0)
 
 
 async def test_a_call_that_its_client_has_enough_of_is_a_success():
@@ -164,7 +164,7 @@ async def test_a_model_that_swallows_the_cancel_does_not_outlive_its_client(monk
             ended.set()
 
     async with run(Stubborn) as app:
-        admission = app.application.dataplane.admit("Stubborn", None, Caller(Headers(()), ""))
+        admission = app.application.models.admit("Stubborn", None, Caller(Headers(()), ""))
         both = admission.group().open(Operation.STREAM, [request(id) for id in "ab"])
         async with asyncio.timeout(20), await both as reply:
             await anext(reply)

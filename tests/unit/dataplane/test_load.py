@@ -86,11 +86,11 @@ async def test_what_has_ended_counts_where_it_is_asked_for() -> None:
         return 6 // n
 
     async with Application(app) as application:
-        meters = application.registry.get("half").pipeline.meters
+        meters = application._backend.registry.get("half").pipeline.meters
         meters.durations["success"].observe(0.1)
         meters.durations["internal"].observe(0.1)
-        found = application.dataplane.of(Loads)
-        assert isinstance(application.registry, Registry)
+        found = application.models.of(Loads)
+        assert isinstance(application._backend.registry, Registry)
         assert (await found.current(ends=True))[2:4] == (2, 1)
         assert (await found.current())[2:4] == (0, 0)
 
@@ -107,9 +107,9 @@ async def test_the_totals_of_one_front_end_are_those_of_the_models_that_have_a_l
         return n
 
     async with Application(app) as application:
-        found = application.dataplane.of(Loads)
+        found = application.models.of(Loads)
         assert await found.totals() == (0, 0, 0.0, 0.0)
-        meters = application.registry.get("busy").pipeline.meters
+        meters = application._backend.registry.get("busy").pipeline.meters
         meters.in_flight, meters.queue.depth = 3, 1
         assert await found.totals() == (await found.current()).total == (1, 2, 1.5, 0.0)
         meters.in_flight = meters.queue.depth = 0
@@ -123,7 +123,7 @@ async def test_the_totals_have_the_cache_of_a_model_without_calls() -> None:
             raise NotImplementedError
 
     async with Application(Cached) as application:
-        assert (await application.dataplane.of(Loads).totals()).kv_usage == 0.25
+        assert (await application.models.of(Loads).totals()).kv_usage == 0.25
 
 
 async def test_the_totals_of_several_front_ends_are_of_all_of_them() -> None:

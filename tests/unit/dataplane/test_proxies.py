@@ -96,5 +96,5 @@ async def test_only_trusted_proxies_are_believed(peer: str, believed: bool) -> N
 
     async with Application(app, trusted_proxies=["10.1.0.0/16"]) as application:
         caller = Caller(Headers(SAID, None, From(peer)), "http")
-        admission = application.dataplane.admit("half", None, caller)
+        admission = application.models.admit("half", None, caller)
         assert (admission.caller.picked is not None) is believed

@@ -260,7 +260,7 @@ async def ask_on(
     """Stream again and again, each time so many requests in one call."""
     while True:
         caller = Caller(Headers(headers, None, Gateway()), "http")
-        admission = application.dataplane.admit("m", None, caller)
+        admission = application.models.admit("m", None, caller)
         more = None if calls == 1 else repeated(name, tokens, calls - 1)
         async with await admission.open(Operation.STREAM, request_of(name, tokens), more) as reply:
             async for _ in reply:
@@ -412,11 +412,11 @@ async def order_of(
             if keys is not None:
                 headers = [*headers[1:], (b"x-api-key", keys[name[0]].encode())]
             caller = Caller(Headers(headers, None, Gateway()), "http", priority=(said or {}).get(name, 0))
-            admission = application.dataplane.admit("m", None, caller)
+            admission = application.models.admit("m", None, caller)
             await admission.open(Operation.INFER, request_of(name, tokens))
 
         tasks = [asyncio.create_task(ask(*each)) for each in asked]
-        served = application.dataplane._registry.get("m")
+        served = application._backend.dataplane._registry.get("m")
         while served.pipeline.meters.queue.depth < len(asked) - 1:
             await asyncio.sleep(0)
         for _ in asked:

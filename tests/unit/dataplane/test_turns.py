@@ -82,11 +82,11 @@ async def test_a_model_has_the_turns_that_a_plugin_brings(monkeypatch: pytest.Mo
     async with Application(model) as application:
 
         async def ask(name: str) -> None:
-            admission = application.dataplane.admit("m", None, Caller(Headers([]), "http"))
+            admission = application.models.admit("m", None, Caller(Headers([]), "http"))
             await admission.open(Operation.INFER, InferenceRequest(id=name, inputs=[]))
 
         tasks = [asyncio.create_task(ask(name)) for name in "abcd"]
-        meters = application.dataplane._registry.get("m").pipeline.meters
+        meters = application._backend.dataplane._registry.get("m").pipeline.meters
         while meters.queue.depth < 3:
             await asyncio.sleep(0)
         tasks[2].cancel()  # it leaves the queue

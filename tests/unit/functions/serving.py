@@ -34,8 +34,7 @@ async def items(app: App, model: str, **arguments: Any) -> list[Any]:
 def request_of(client: testing.InProcess, model: str, **arguments: Any) -> InferenceRequest:
     declared = {
         t.name: t
-        for t in client.application.dataplane.admit(model, None, Caller(Headers(()), "")).signature.inputs
-        or ()
+        for t in client.application.models.admit(model, None, Caller(Headers(()), "")).signature.inputs or ()
     }
     inputs = [value_of_tensor(declared[name]).encode_input(name, value) for name, value in arguments.items()]
     return InferenceRequest(inputs=inputs)
@@ -44,8 +43,7 @@ def request_of(client: testing.InProcess, model: str, **arguments: Any) -> Infer
 def values_of(client: testing.InProcess, model: str, response: InferenceResponse) -> Any:
     declared = {
         t.name: t
-        for t in client.application.dataplane.admit(model, None, Caller(Headers(()), "")).signature.outputs
-        or ()
+        for t in client.application.models.admit(model, None, Caller(Headers(()), "")).signature.outputs or ()
     }
     found = {o.name: value_of_tensor(declared[o.name]).decode_output(o) for o in response.outputs}
     return found["output"] if list(found) == ["output"] else found

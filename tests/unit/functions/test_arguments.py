@@ -68,7 +68,7 @@ async def test_optional_arguments_and_null() -> None:
     )
     async with testing.run(app) as client:
         assert values_of(client, "shown", await client.infer("shown", null)).startswith("(None, None")
-        metadata = client.application.dataplane.admit("shown", None, Caller(Headers(()), "")).signature
+        metadata = client.application.models.admit("shown", None, Caller(Headers(()), "")).signature
         assert [t.parameters.get("default") for t in metadata.inputs] == ["null", "null", '"c"', "null"]
 
 

@@ -47,8 +47,8 @@ async def test_hooks_run_once_before_the_first_model_and_after_the_last() -> Non
     async with testing.run(app_of(said)) as client:
         assert said == ["load 1", "load 2"]
         assert (await client.infer("m2")).outputs[0].data.root == ["yes"]
-        await client.application.registry.load("m1")
-        await client.application.registry.unload("m0")
+        await client.application.load("m1")
+        await client.application.unload("m0")
         assert said == ["load 1", "load 2"]
     assert said == ["load 1", "load 2", "unload 2", "unload 1"]
 
@@ -64,12 +64,12 @@ async def test_a_hook_that_fails_fails_every_model() -> None:
     for name in ("a", "b", "c"):
         app.model(name)(lambda_of(name))
     async with testing.run(app, strict=False) as client:
-        index = await client.application.registry.index(ready=False)
+        index = await client.application.index()
         assert [item.state for item in index] == ["UNAVAILABLE"] * 3
         assert all("OSError: no database" in item.reason for item in index)
         before = len(ran)
         with pytest.raises(ModelLoadFailed):
-            await client.application.registry.load("a")
+            await client.application.load("a")
         assert len(ran) == before + 1
 
 

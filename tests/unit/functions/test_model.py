@@ -21,7 +21,7 @@ def add(a: int, b: int = 1) -> int:
 
 async def form_of(app: App, **settings: Any) -> InputsForm | None:
     async with testing.run(app, **settings) as client:
-        return client.application.dataplane.admit("add", None, Caller(Headers(()), "")).pipeline.form
+        return client.application.models.admit("add", None, Caller(Headers(()), "")).pipeline.form
 
 
 async def test_stages_that_read_tensors_take_the_form_away() -> None:
@@ -96,7 +96,7 @@ async def test_grpc_gives_values_to_a_function_without_tensors(monkeypatch: pyte
     app.model(add)
     monkeypatch.setattr(RequestInput, "of", None)
     async with testing.run(app) as client:
-        service = InferenceService(client.application.dataplane)
+        service = InferenceService(client.application._backend.dataplane)
         tensors = [
             ModelInferRequest.InferInputTensor(
                 name=name, shape=[1], datatype="INT64", contents={"int64_contents": [value]}

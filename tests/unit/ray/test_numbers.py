@@ -47,7 +47,7 @@ def metrics_of_ray(monkeypatch) -> None:
 
 async def test_each_series_is_there_with_its_labels_and_its_latest_value() -> None:
     async with Application(app) as application:
-        numbers = Numbers(application.meters, application.dataplane.of(Loads))
+        numbers = Numbers(application.meters, application.models.of(Loads))
         numbers.copy()
         application.meters.of("double", None).in_flight = 3
         numbers.copy()

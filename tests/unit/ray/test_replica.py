@@ -8,7 +8,7 @@ import pytest
 
 from inferstream import App
 from inferstream.dataplane.load import Loads
-from inferstream.errors import InvalidSettings, ModelNotFound, ModelNotReady
+from inferstream.errors import CallFailed, InvalidSettings, ModelNotFound, ModelNotReady
 from inferstream.ray import replica as module
 from inferstream.ray.replica import Replica
 
@@ -79,7 +79,7 @@ async def test_the_stop_of_ray_ends_streams_with_an_event_and_runs_their_finally
 ) -> None:
     async with client(replica) as asking:
         stream = asyncio.create_task(asking.post("/v2/models/endless/generate_stream", json={"number": 1}))
-        load = replica._application.dataplane.of(Loads)
+        load = replica._application.models.of(Loads)
         while not (await load.current()).total.running:
             await asyncio.sleep(0)
         await ray.stop(60.0)
@@ -106,7 +106,8 @@ async def test_a_shorter_time_of_ray_counts_more_than_the_grace(ray: Ray) -> Non
     await replica.__serve_build_asgi_app__()
     async with replica._application:
         await asyncio.wait_for(ray.stop(1.0), 60)
-        assert replica._application.registry.draining
+        with pytest.raises(CallFailed, match="shutting down"):
+            await replica._application.predict("double", number=3)
 
 
 async def test_an_idle_websocket_ends_with_the_replica(replica: Replica, ray: Ray) -> None:
@@ -150,18 +151,18 @@ async def test_stats_have_the_names_of_the_load(replica: Replica) -> None:
 
 
 async def test_a_user_config_names_the_models_that_serve(replica: Replica) -> None:
-    registry = replica._application.registry
+    application = replica._application
     await replica.reconfigure({"models": ["double"]})
-    assert registry.names() == [("double", None)]
+    assert application.loaded == [("double", None)]
     await replica.check_health()
     await replica.reconfigure({"models": ["double", "endless"]})
-    assert registry.names() == [("double", None), ("endless", None)]
+    assert application.loaded == [("double", None), ("endless", None)]
 
 
 async def test_an_unknown_model_changes_nothing(replica: Replica) -> None:
     with pytest.raises(ModelNotFound):
         await replica.reconfigure({"models": ["other"]})
-    assert len(replica._application.registry.names()) == 2
+    assert len(replica._application.loaded) == 2
 
 
 @pytest.mark.parametrize("config", [[], {}, {"models": "double"}, {"models": [1]}, {"models": [], "more": 1}])

@@ -53,7 +53,7 @@ def test_a_replica_is_asked_for_the_whole_path(server: ServerOfServe, path: str)
 
 async def test_every_rpc_of_a_server_is_there_with_its_kind() -> None:
     application = Application(App(), load_reports="asked")
-    rpcs = application.rpcs
+    rpcs = application._backend.rpcs
     kinds = {path: (each.client_streams, each.server_streams) for path, each in rpcs._rpcs.items()}
     known = {path: (kind.request_streaming, kind.response_streaming) for path, kind in METHOD_KINDS.items()}
     assert known == kinds

@@ -232,7 +232,7 @@ async def test_all_inputs_are_optional(served) -> None:
 
 async def test_metadata_say_how_long_the_context_is(served) -> None:
     async with run(served) as app:
-        metadata = await app.application.dataplane.model_metadata("m")
+        metadata = await app.application.models.model_metadata("m")
     assert metadata.parameters is not None
     assert metadata.parameters.get("context_length") == 2048
     assert [tensor.name for tensor in metadata.inputs or ()] == [

@@ -68,7 +68,7 @@ async def closed_to_all() -> AsyncIterator[tuple[Application, list[Action]]]:
             raise PermissionDenied("closed")
 
     async with Application(MODELS) as application:
-        application.access.check = check  # type: ignore[method-assign]
+        application._backend.access.check = check  # type: ignore[method-assign]
         yield application, asked
 
 
@@ -143,7 +143,7 @@ def actions_of(application: Application) -> dict[str, Action]:
     """The operation of each RPC that is not typed, by its path."""
     return {
         f"/{name}/{method}": action
-        for service in application.rpcs.services
+        for service in application._backend.rpcs.services
         for name in service.names
         for method, action in service.actions.items()
     }
@@ -152,8 +152,8 @@ def actions_of(application: Application) -> dict[str, Action]:
 @one_loop
 async def test_each_rpc_asks(closed: Any) -> None:
     application, asked = closed
-    application.rpcs.find("/inferstream")  # takes over the typed RPCs
-    rpcs = [*application.rpcs._rpcs.values(), *application.rpcs.typed._rpcs.values()]
+    application._backend.rpcs.find("/inferstream")  # takes over the typed RPCs
+    rpcs = [*application._backend.rpcs._rpcs.values(), *application._backend.rpcs.typed._rpcs.values()]
     assert len(rpcs) > 20
     actions = actions_of(application)
     for rpc in rpcs:
@@ -170,7 +170,7 @@ async def test_each_rpc_asks(closed: Any) -> None:
 @one_loop
 async def test_a_websocket_a_message_of_kafka_and_the_metrics_port_ask(closed: Any) -> None:
     application, asked = closed
-    door = WebSocketDoor(application.dataplane, application.settings, application.meters)
+    door = WebSocketDoor(application._backend.dataplane, application.settings, application.meters)
     with pytest.raises(PermissionDenied):
         door.open(None, "/v2/models/double/stream", [], None)  # type: ignore[arg-type]
 
@@ -180,8 +180,8 @@ async def test_a_websocket_a_message_of_kafka_and_the_metrics_port_ask(closed: A
         headers: tuple[tuple[str, bytes], ...] = (("mlserver-model", b"double"),)
 
     with pytest.raises(PermissionDenied):
-        admission_of(Record(), application.dataplane.admit)
-    service = metrics_service(application.meters, application.settings, application.dataplane)
+        admission_of(Record(), application.models.admit)
+    service = metrics_service(application.meters, application.settings, application._backend.dataplane)
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(service.app), base_url="http://localhost"
     ) as client:
@@ -231,13 +231,13 @@ async def keyed() -> AsyncIterator[tuple[Application, list[Action]]]:
         patch.setenv("INFERSTREAM_KEYS", json.dumps({"version": 1, "keys": entries}))
         application = Application(MODELS, sse_heartbeat=0.01)
     async with application:
-        check = application.access.check
+        check = application._backend.access.check
 
         def noted(action: Action, caller: Caller, model: str | None = None) -> None:
             asked.append(action)
             check(action, caller, model)
 
-        application.access.check = noted  # type: ignore[method-assign]
+        application._backend.access.check = noted  # type: ignore[method-assign]
         yield application, asked
 
 
@@ -304,9 +304,9 @@ async def test_each_rpc_and_each_kind_of_key(guarded: Any, who: str) -> None:
         async def read(self) -> None:  # type: ignore[override]
             return None
 
-    application.rpcs.find("/inferstream")  # takes over the typed RPCs
+    application._backend.rpcs.find("/inferstream")  # takes over the typed RPCs
     actions = actions_of(application)
-    for rpc in [*application.rpcs._rpcs.values(), *application.rpcs.typed._rpcs.values()]:
+    for rpc in [*application._backend.rpcs._rpcs.values(), *application._backend.rpcs.typed._rpcs.values()]:
         action = actions.get(rpc.path, Action.INFER)
         if action is Action.HEALTH or (who == "without scope" and action.scope is None):
             continue
@@ -331,11 +331,11 @@ async def test_a_record_of_kafka_brings_its_key_in_a_header(guarded: Any) -> Non
     for headers, refusal in CALLERS.values():
         record = Record((model, *((name, value.encode()) for name, value in headers.items())))
         if refusal is None:
-            admission = admission_of(record, application.dataplane.admit)
+            admission = admission_of(record, application.models.admit)
             assert admission.caller.principal == "right"
             continue
         with pytest.raises(InferstreamError) as refused:
-            admission_of(record, application.dataplane.admit)
+            admission_of(record, application.models.admit)
         assert refused.value.code.value == ("unauthenticated" if refusal == 401 else "permission_denied")
 
 
@@ -357,7 +357,11 @@ async def test_an_operation_that_is_not_registered_is_refused() -> None:
     ]
     caller = Caller(Headers([(b"x-api-key", KEYS["right"].encode())]), "v2")
     async with keyed() as (application, _):
-        for access in (Authority(Settings()), Authority(Settings(host="0.0.0.0")), application.access):
+        for access in (
+            Authority(Settings()),
+            Authority(Settings(host="0.0.0.0")),
+            application._backend.access,
+        ):
             access.check(Action.INFER, caller)
             for action in new:
                 with pytest.raises(PermissionDenied, match=f'operation "{action.name}" is not registered'):
@@ -374,7 +378,7 @@ async def test_the_answer_of_a_models_route_counts_for_its_key(guarded: Any) -> 
     transport = httpx.ASGITransport(application.asgi)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         response = await client.get("/own/route", headers={"x-api-key": KEYS["right"]})
-    quotas = application.access.keys.quotas
+    quotas = application._backend.access.keys.quotas
     quotas.tick()
     assert response.status_code == 200
     assert sum(use.own[BYTES] for use in quotas._uses if use.key == "right") == len(response.content) > 0

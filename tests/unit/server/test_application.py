@@ -9,7 +9,8 @@ import pytest
 from inferstream import (
     Application,
 )
-from inferstream.errors import InvalidSettings
+from inferstream.errors import InvalidSettings, ModelNotFound
+from inferstream.types import State
 
 from .asgi import Client, Echo, http, request
 
@@ -108,19 +109,19 @@ async def test_an_app_is_served_by_its_module(tmp_path: Path, monkeypatch: pytes
     )
     monkeypatch.chdir(tmp_path)
     async with Application("further_functions:further") as application:
-        assert [name for name, _ in application.registry.names()] == ["double"]
+        assert [name for name, _ in application.loaded] == ["double"]
 
 
 async def test_classes_are_served_by_the_path_of_their_file(tmp_path: Path) -> None:
     (tmp_path / "doubling_classes.py").write_text(CLASSES)
     async with Application(tmp_path / "doubling_classes.py") as application:
-        assert [name for name, _ in application.registry.names()] == ["Doubling"]
+        assert [name for name, _ in application.loaded] == ["Doubling"]
 
 
 async def test_a_folder_is_one_of_models_also_where_the_calling_program_lies_in_it(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("raise AssertionError")
     async with Application(tmp_path) as application:
-        assert application.registry.names() == []
+        assert application.loaded == []
 
 
 @pytest.mark.parametrize(
@@ -137,3 +138,58 @@ def test_a_place_where_nothing_is_served_is_named(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidSettings, match=says):
         Application(place)
+
+
+def test_an_application_shows_no_part_of_the_server() -> None:
+    application = Application(Echo)
+    assert [name for name in vars(application) if not name.startswith("_")] == []
+    assert {name for name in dir(application) if not name.startswith("_")} == {
+        *("asgi", "calls", "grpc_services", "lifespan", "meters", "models", "predict", "settings", "stream"),
+        *("drain", "index", "leave", "leaving", "load", "loaded", "ready", "start", "started", "stop"),
+        *("unload", "unserved"),
+    }
+
+
+async def test_a_program_unloads_and_loads_a_model() -> None:
+    async with Application(Echo) as application:
+        assert (application.ready, application.loaded, application.unserved) == (True, [("Echo", None)], [])
+        assert await application.unload("Echo")
+        assert not await application.unload("Echo")
+        assert application.loaded == []
+        assert [(item.name, item.state) for item in await application.index()] == [
+            ("Echo", State.UNAVAILABLE)
+        ]
+        assert await application.index(ready=True) == []
+        await application.load("Echo")
+        assert application.loaded == [("Echo", None)]
+        with pytest.raises(ModelNotFound):
+            await application.load("nothing")
+
+
+async def test_a_program_sees_which_models_do_not_load() -> None:
+    class Broken(Echo):
+        async def load(self) -> bool:
+            raise ValueError("no weights")
+
+    async with Application({"broken": Broken, "echo": Echo}) as application:
+        assert (application.started, application.ready) == (True, False)
+        assert (application.loaded, application.unserved) == ([("echo", None)], [("broken", None)])
+
+
+async def test_an_application_that_leaves_serves_until_it_drains() -> None:
+    async with Application(Echo) as application:
+        application.leave()
+        assert (application.leaving, application.ready) == (True, False)
+        status, _ = await Client(request()).ask(application.asgi, http("/v2/models/Echo/infer"))
+        assert status == 200
+        await application.drain(0)
+        status, _ = await Client(request()).ask(application.asgi, http("/v2/models/Echo/infer"))
+        assert status == 503
+        assert application.loaded == [("Echo", None)]
+
+
+async def test_the_models_of_an_application_are_those_that_doors_see() -> None:
+    async with Application(Echo) as application:
+        assert application.models.model_ready("Echo")
+        assert application.models.described("Echo").settings.name == "Echo"
+        assert application.meters.families()

@@ -41,13 +41,13 @@ async def test_a_broken_app_is_logged_once_and_every_model_says_why(
             caplog.clear()
             repository.reason = reason
             with caplog.at_level(logging.ERROR):
-                await _reload(application.registry, [file])
+                await _reload(application._backend.registry, [file])
             assert [record.getMessage() for record in caplog.records] == [
                 f"Model model_a cannot be loaded: {reason}; the old version goes on serving."
             ]
-            items = await application.registry.index(ready=False)
+            items = await application.index()
             assert [item.name for item in items] == ["model_a", "model_b", "model_c"]
             assert all(reason in item.reason for item in items)
         repository.reason = ""
-        await _reload(application.registry, [file])
-        assert {item.reason for item in await application.registry.index(ready=False)} == {""}
+        await _reload(application._backend.registry, [file])
+        assert {item.reason for item in await application.index()} == {""}

@@ -58,7 +58,7 @@ class Failing(Echo):
 async def traced() -> AsyncIterator[tuple[httpx.AsyncClient, list[Span]]]:
     tracing: Any = Tracing()
     async with Application({"Echo": Echo, "failing": Failing}) as application:
-        rest = RestApp(application.dataplane, Settings(), application.meters, [SpanEdge(tracing)])
+        rest = RestApp(application._backend.dataplane, Settings(), application.meters, [SpanEdge(tracing)])
         transport = httpx.ASGITransport(rest.entry)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:5") as client:
             yield client, tracing.spans

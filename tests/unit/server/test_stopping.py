@@ -18,7 +18,7 @@ KUBERNETES = 30
 """Seconds that Kubernetes waits by default between SIGTERM and SIGKILL."""
 
 
-OF_THE_APPLICATION = ("registry", "placements", "tracing")
+OF_THE_BACKEND = ("registry", "placements", "tracing")
 
 
 class Jumping(asyncio.SelectorEventLoop):
@@ -58,7 +58,7 @@ def stop(settings: Settings, **parts: object) -> float:
     """Seconds that a stop takes where all these parts hang."""
     server = Server(settings)
     for name, part in parts.items():
-        setattr(server.application if name in OF_THE_APPLICATION else server, name, part)
+        setattr(server.backend if name in OF_THE_BACKEND else server, name, part)
     hanging: Any = SimpleNamespace(stop=forever, drain=lambda: None)
 
     async def main() -> float:

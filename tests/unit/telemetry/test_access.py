@@ -24,7 +24,7 @@ def test_a_record_is_made_of_its_fields_again_and_the_rest_is_empty() -> None:
 
 async def test_a_model_has_the_stage_while_somebody_follows_and_new_models_too() -> None:
     async with testing.run(M) as client:
-        registry = client.application.registry
+        registry = client.application._backend.registry
         served = registry.get("M")
         before = served.handler, served.refuse
         assert not isinstance(served.handler, AccessLog)

@@ -35,7 +35,7 @@ async def hangs_up() -> AsyncIterator[str]:
 async def test_a_cleanup_that_ends_cancelled_cancels_no_reader(caplog: pytest.LogCaptureFixture) -> None:
     async with run(app) as client:
         caller = Caller(Headers(()), "", asyncio.current_task())
-        admission = client.application.dataplane.admit("hangs_up", None, caller)
+        admission = client.application.models.admit("hangs_up", None, caller)
         async with await admission.open(Operation.STREAM, InferenceRequest(inputs=[])) as reply:
             await reply.aclose(None)
     assert "failed in its cleanup" in caplog.text

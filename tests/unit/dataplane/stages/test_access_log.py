@@ -91,7 +91,7 @@ async def test_a_stream_has_one_record_at_its_end_with_its_items() -> None:
 
     async with testing.run(app, access_log=True) as client:
         records: list[AccessRecord] = []
-        client.application.registry.lines.add(records.append)
+        client.application._backend.registry.lines.add(records.append)
         assert len([each async for each in client.stream("count", n=3)]) == 3
         with pytest.raises(InferenceFailed):
             _ = [each async for each in client.stream("count", n=9)]

@@ -343,7 +343,7 @@ async def test_a_model_that_is_unloaded_is_not_kept_by_those_that_call_it(pipeli
     pipeline.caller(outer, "length")
     async with run(pipeline.app) as client:
         await client.infer("outer")
-        registry: Any = client.application.dataplane._registry
+        registry: Any = client.application._backend.dataplane._registry
         unloaded = weakref.ref(registry.get("length").execution)
         await registry.unload("length")
         gc.collect()
@@ -483,7 +483,7 @@ async def test_a_call_in_progress_calls_on_while_the_server_stops(pipeline: Pipe
     calling = asyncio.create_task(client.infer("outer"))
     await pipeline.began.wait()
     stopping = asyncio.create_task(serving.__aexit__(None, None, None))
-    while not client.application.dataplane._registry.draining:
+    while not client.application._backend.dataplane._registry.draining:
         await asyncio.sleep(0)
     go.set()
     assert values(await calling) == [3]

@@ -128,7 +128,7 @@ async def infer(server: Settings, dialect: str = "", **settings: object) -> Infe
     model = ModelSettings(name="waits", implementation=Waits, **settings)
     application = Application(server, repository=InMemoryRepository([model]))
     async with application:
-        admission = application.dataplane.admit("waits", None, Caller(Headers(()), dialect))
+        admission = application.models.admit("waits", None, Caller(Headers(()), dialect))
         async with await admission.open(Operation.INFER, InferenceRequest(inputs=[])) as reply:
             return reply.first
 

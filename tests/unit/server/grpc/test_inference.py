@@ -19,7 +19,7 @@ async def answers(*calls: tuple[str, Any]) -> list[bytes | StatusCode]:
     found: list[bytes | StatusCode] = []
     async with Application(app()) as application:
         for name, message in calls:
-            rpc = application.rpcs.find(SERVICE + name)
+            rpc = application._backend.rpcs.find(SERVICE + name)
             assert rpc is not None
             data = message if isinstance(message, bytes) else message.SerializeToString()
             try:
@@ -79,7 +79,7 @@ async def test_a_request_that_names_no_model_is_told_so() -> None:
             (SERVICE, "RepositoryModelLoad", pb.RepositoryModelLoadRequest(), "model_name"),
             (SERVICE, "RepositoryModelUnload", pb.RepositoryModelUnloadRequest(), "model_name"),
         ):
-            rpc = application.rpcs.find(service + name)
+            rpc = application._backend.rpcs.find(service + name)
             assert rpc is not None
             with pytest.raises(RpcFailed, match=f'"{field}" is missing') as refused:
                 await rpc.serve(message.SerializeToString(), Context())

@@ -73,14 +73,14 @@ async def test_messages_of_every_kind_of_buffer_are_read(kind: Any, length: int)
     raw.inputs.add(name="text", datatype="BYTES", shape=[1])
     typed = b"\x0a" + _varint(length) + text.encode()
     async with Application(app()) as application:
-        found = application.rpcs.find(MODEL_INFER)
+        found = application._backend.rpcs.find(MODEL_INFER)
         assert (found.client_streams, found.server_streams) == (False, False)
         for message in (infer(text), raw.SerializeToString()):
             response = ModelInferResponse.FromString(await found.serve(kind(message), Context()))
             assert response.outputs[0].shape == [1]
-        predict = application.rpcs.find("/inferstream.App/PredictSize")
+        predict = application._backend.rpcs.find("/inferstream.App/PredictSize")
         assert await predict.serve(kind(typed), Context()) == b"\x08" + _varint(length)
-        stream = application.rpcs.find("/inferstream.App/PredictWords")
+        stream = application._backend.rpcs.find("/inferstream.App/PredictWords")
         assert (stream.client_streams, stream.server_streams) == (False, True)
         context = Context(kind(typed))
         assert await stream.serve(None, context) is None
@@ -149,6 +149,6 @@ async def test_the_cancellation_of_the_task_passes() -> None:
 async def test_a_wrong_message_is_refused_before_the_model_sees_it() -> None:
     async with Application(app()) as application:
         with pytest.raises(RpcFailed) as caught:
-            await application.rpcs.find(MODEL_INFER).serve(b"\xff", Context())
+            await application._backend.rpcs.find(MODEL_INFER).serve(b"\xff", Context())
     assert caught.value.code is StatusCode.INVALID_ARGUMENT
     assert caught.value.message == "The message is not a ModelInferRequest."

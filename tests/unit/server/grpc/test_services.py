@@ -28,20 +28,20 @@ async def test_services_find_their_rpcs_by_path() -> None:
         "/grpc.health.v1.Health/Watch",
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     ):
-        found = application.rpcs.find(path)
+        found = application._backend.rpcs.find(path)
         assert found is not None
         assert found.path == path
-    watch = application.rpcs.find("/grpc.health.v1.Health/Watch")
+    watch = application._backend.rpcs.find("/grpc.health.v1.Health/Watch")
     assert (watch.client_streams, watch.server_streams) == (False, True)
     for path in ("/inference.GRPCInferenceService/Nothing", "ServerLive", "", "/"):
-        assert application.rpcs.find(path) is None
-    live = application.rpcs.find("/inference.GRPCInferenceService/ServerLive")
-    assert application.rpcs.find(live.path) is live
+        assert application._backend.rpcs.find(path) is None
+    live = application._backend.rpcs.find("/inference.GRPCInferenceService/ServerLive")
+    assert application._backend.rpcs.find(live.path) is live
 
 
 async def test_the_services_of_an_application_are_made_once() -> None:
     application = Application(app())
-    assert application.rpcs is application.rpcs
+    assert application._backend.rpcs is application._backend.rpcs
     assert len(application.grpc_services()) == len(application.grpc_services()) == 1
 
 
@@ -88,7 +88,7 @@ def build(monkeypatch: pytest.MonkeyPatch) -> Any:
     def build(*kinds: object, strict: bool = False) -> Services:
         joining = [(Plugin("p", RPCS, str(kind), "m:x"), kind) for kind in kinds]
         monkeypatch.setattr(services, "loaded", lambda group, strict: joining)
-        return Application(app(), strict=strict).rpcs
+        return Application(app(), strict=strict)._backend.rpcs
 
     return build
 

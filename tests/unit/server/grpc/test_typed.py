@@ -36,7 +36,7 @@ class Context:
 
 
 def typed(application: Application) -> TypedServices:
-    return application.rpcs.typed
+    return application._backend.rpcs.typed
 
 
 def app_of(*names: str, service: str = "shop.Prices") -> App:
@@ -125,10 +125,10 @@ async def test_unchanged_rpcs_stay_when_models_come_and_go() -> None:
         services = typed(application)
         before = services.find("/shop.Prices/PredictA")
         await services.find("/shop.Prices/PredictB").serve(b"\x08\x02", Context())
-        await application.dataplane.unload("b", CALLER)
+        await application._backend.dataplane.unload("b", CALLER)
         assert services.find("/shop.Prices/PredictB") is None
         assert services.find("/shop.Prices/PredictA") is before
-        await application.dataplane.load("b", CALLER)
+        await application._backend.dataplane.load("b", CALLER)
         await services.find("/shop.Prices/PredictB").serve(b"\x08\x02", Context())
         [line] = [
             line
@@ -172,7 +172,7 @@ def test_a_wrong_name_of_a_service_is_refused(service: str) -> None:
 async def test_a_refusal_of_a_typed_rpc_is_in_the_audit_log(tmp_path: Path) -> None:
     log = tmp_path / "audit.jsonl"
     async with Application(app_of("a"), audit_log=str(log)) as application:
-        application.rpcs.find("/shop")
+        application._backend.rpcs.find("/shop")
         rpc = next(iter(typed(application)._rpcs.values()))
         with pytest.raises(RpcFailed):
             await rpc.serve(b"\xff", Context())  # type: ignore[arg-type]

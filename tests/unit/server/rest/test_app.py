@@ -90,7 +90,7 @@ async def test_an_endpoint_beside_has_what_no_dialect_claims() -> None:
         settings = Settings(
             cors_settings={"allow_origins": ["https://page.example"], "allow_headers": ["x-a"]}
         )
-        rest = RestApp(application.dataplane, settings, application.meters, beside=Beside())
+        rest = RestApp(application._backend.dataplane, settings, application.meters, beside=Beside())
         transport = httpx.ASGITransport(rest.entry)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             assert [(await client.get(path)).status_code for path in ("/beside", "/v2", "/nobody")] == [

@@ -62,7 +62,7 @@ async def test_no_body_is_read_without_a_key(monkeypatch: pytest.MonkeyPatch) ->
 async def test_routes_come_and_go_with_their_models() -> None:
     async with asking(Echo, Routed) as (client, application):
         assert (await client.get("/own/a")).status_code == 200
-        await application.registry.unload("Routed")
+        await application.unload("Routed")
         assert (await client.get("/own/a")).status_code == 404
         assert (await client.get("/echo/a")).status_code == 200
 

@@ -66,7 +66,7 @@ async def test_a_model_that_leaves_memory_while_a_body_arrives_loads_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with Application(Echo) as application:
-        dataplane, renewed = application.dataplane, Admission.renew
+        dataplane, renewed = application._backend.dataplane, Admission.renew
         loads: list[str] = []
 
         def renew(admission: Admission) -> None:

@@ -33,7 +33,7 @@ async def test_the_port_of_metrics_serves_them_alone(
 ) -> None:
     async with Application(Echo) as application:
         settings = Settings()
-        service = metrics_service(application.meters, settings, application.dataplane)
+        service = metrics_service(application.meters, settings, application._backend.dataplane)
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(service.app), base_url="http://127.0.0.1"
         ) as client:
@@ -52,7 +52,7 @@ async def test_the_port_of_metrics_serves_them_alone(
 async def test_middleware_sees_every_request(settings: dict[str, Any], direct: int) -> None:
     async with Application(Echo) as application:
         own = Settings(**settings)
-        rest = RestApp(application.dataplane, own, application.meters)
+        rest = RestApp(application._backend.dataplane, own, application.meters)
         service = rest_service(rest, own)
         assert service.direct_bytes == direct
         assert b"/v2/health/live" in service.probes
@@ -62,7 +62,7 @@ async def test_middleware_sees_every_request(settings: dict[str, Any], direct: i
 async def port_of(name: Any, **settings: Any) -> HttpServer:
     async with Application(Echo) as application:
         return HttpServer(
-            metrics_service(application.meters, application.settings, application.dataplane),
+            metrics_service(application.meters, application.settings, application._backend.dataplane),
             Settings(**settings),
             name,
         )
@@ -86,7 +86,7 @@ async def test_an_option_that_is_wrong_is_that_of_its_port() -> None:
 async def test_a_port_serves_until_it_is_stopped() -> None:
     async with Application(Echo) as application:
         server = HttpServer(
-            metrics_service(application.meters, application.settings, application.dataplane),
+            metrics_service(application.meters, application.settings, application._backend.dataplane),
             Settings(),
             "metrics",
         )

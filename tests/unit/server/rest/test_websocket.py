@@ -47,5 +47,7 @@ async def test_the_last_edge_is_the_first_that_a_socket_passes(monkeypatch: pyte
     monkeypatch.setattr(WebSocketDoor, "_open", opened)
     async with Application([]) as application:
         edges = [Named("a"), Named("b")]
-        door: Any = WebSocketDoor(application.dataplane, application.settings, application.meters, edges)
+        door: Any = WebSocketDoor(
+            application._backend.dataplane, application.settings, application.meters, edges
+        )
     assert door.open("x", "/p", [], None) == "x>/p>b>/p>a"

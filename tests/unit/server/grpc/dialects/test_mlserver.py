@@ -49,7 +49,7 @@ async def served(*messages: bytes) -> tuple[list[Any], StatusCode]:
     context = Sent(*messages)
     code, message = StatusCode.OK, ""
     async with Application(Echo) as application:
-        rpc = application.rpcs.find(STREAM)
+        rpc = application._backend.rpcs.find(STREAM)
         assert rpc is not None
         try:
             await rpc.serve(None, context)
@@ -91,8 +91,8 @@ async def test_a_first_request_that_cannot_be_read_is_in_the_access_log() -> Non
     records: list[AccessRecord] = []
     wrong = ModelInferRequest(model_name="Echo", raw_input_contents=[b"a", b"b"])
     async with Application(Echo) as application:
-        application.dataplane.lines.add(records.append)
-        rpc = application.rpcs.find(STREAM)
+        application._backend.dataplane.lines.add(records.append)
+        rpc = application._backend.rpcs.find(STREAM)
         assert rpc is not None
         with pytest.raises(RpcFailed):
             await rpc.serve(None, Sent(wrong.SerializeToString()))

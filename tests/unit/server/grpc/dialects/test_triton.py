@@ -39,7 +39,7 @@ async def served(*messages: bytes, apps: App | None = None, **metadata: str) -> 
     """Id, whether it is final, and error of each response."""
     context = Asking(*messages, **metadata)
     async with Application(apps or app()) as application:
-        rpc = application.rpcs.find(STREAM)
+        rpc = application._backend.rpcs.find(STREAM)
         assert rpc is not None
         await rpc.serve(None, context)
     responses = [ModelStreamInferResponse.FromString(each) for each in context.written]
@@ -96,8 +96,8 @@ async def test_each_refusal_is_in_the_access_log_once(model: str, operation: str
         request("a", "2", "nobody"),
     )
     async with Application(app()) as application:
-        application.dataplane.lines.add(records.append)
-        rpc = application.rpcs.find(STREAM)
+        application._backend.dataplane.lines.add(records.append)
+        rpc = application._backend.rpcs.find(STREAM)
         assert rpc is not None
         await rpc.serve(None, Asking(*sent))
     assert len(records) == 3

@@ -31,7 +31,7 @@ def made(kind, name, **settings):
 
 
 def default_of(application):
-    dialect = Tgi(application.dataplane, application.settings, application.meters)
+    dialect = Tgi(application._backend.dataplane, application.settings, application.meters)
     return dialect._default_model(CALLER)
 
 
@@ -40,7 +40,7 @@ async def test_it_is_the_only_model_that_returns_texts():
     models = [made(Words, "b"), made(Words, "a", outputs=vectors)]
     async with run(models, allow_open_repository=True) as app:
         assert default_of(app.application) == "b"
-        await app.application.dataplane.unload("b", CALLER)
+        await app.application._backend.dataplane.unload("b", CALLER)
         with pytest.raises(InvalidRequest, match="no model returns texts"):
             default_of(app.application)
 

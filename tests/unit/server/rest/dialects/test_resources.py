@@ -180,13 +180,13 @@ async def test_a_client_that_leaves_the_access_log_is_no_subscriber_any_more(
     async with asyncio.timeout(10):
         assert (await sent.get())["status"] == 200
         assert (await sent.get())["body"].startswith(b":")
-        assert application.dataplane.lines.on
+        assert application._backend.dataplane.lines.on
         await ask(application, "POST", "/v2/models/other/infer")
         await ask(application, "POST", "/v2/models/double/infer")
         assert b'"model":"double"' in (await sent.get())["body"]
         left.set()
         await serving
-    assert not application.dataplane.lines.on
+    assert not application._backend.dataplane.lines.on
 
 
 async def test_the_access_log_is_not_followed_by_head() -> None:
