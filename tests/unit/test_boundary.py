@@ -67,6 +67,16 @@ def test_extensions_require_the_plug_ins_that_they_import() -> None:
         assert (name, sorted(extension.requires)) == (name, sorted(needs.get(name, ())))
 
 
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        ("frameworks", set()),
+    ],
+)
+def test_a_plug_in_runs_with_few_others(name: str, others: set[str]) -> None:
+    assert Boundary(ROOT).reached(name) == others
+
+
 def test_a_private_import_is_an_import_an_attribute_or_a_text(boundary: Boundary) -> None:
     names = [f"{crossing.place} {crossing.name}" for crossing in boundary.private]
     assert names == [
