@@ -71,6 +71,7 @@ def test_extensions_require_the_plug_ins_that_they_import() -> None:
     ("name", "others"),
     [
         ("frameworks", set()),
+        ("tools", {"traffic", "keys"}),
     ],
 )
 def test_a_plug_in_runs_with_few_others(name: str, others: set[str]) -> None:

@@ -19,12 +19,12 @@ from inferstream.ext.calls import (
     count_tokens,
 )
 from inferstream.ext.telemetry import get_logger
+from inferstream.plugins.traffic.comparison import difference
 from inferstream.plugins.traffic.meters import ShadowMeters
 
 from ...errors import InferstreamError, InvalidSettings
 from ...settings.traffic import Shadow, VersionSettings
 from ...types import InferenceRequest, InferenceResponse
-from ..comparison import difference
 from ..shadows import Shadows, build_shadows
 from ..shares import SHARE, Share, share_of
 
