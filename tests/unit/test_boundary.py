@@ -71,6 +71,7 @@ def test_extensions_require_the_plug_ins_that_they_import() -> None:
     ("name", "others"),
     [
         ("frameworks", set()),
+        ("record", {"cloudevents"}),
         ("tools", {"traffic", "keys"}),
     ],
 )
