@@ -70,6 +70,7 @@ def test_extensions_require_the_plug_ins_that_they_import() -> None:
 @pytest.mark.parametrize(
     ("name", "others"),
     [
+        ("agents", {"page"}),
         ("frameworks", set()),
         ("record", {"cloudevents"}),
         ("tools", {"traffic", "keys"}),
