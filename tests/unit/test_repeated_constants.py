@@ -85,6 +85,7 @@ def test_mlservers_names_have_the_values_of_the_core() -> None:
     assert (codecs.INPUT_PREFIX, codecs.OUTPUT_PREFIX) == (codec_base.INPUT_PREFIX, codec_base.OUTPUT_PREFIX)
     assert model.HANDLER_ATTRIBUTE == handlers._MARK
     assert model_settings.ENV_FILE == environment.ENV_FILE
+    assert model_settings.ENV_PREFIX_SETTINGS == image.MLSERVER_PREFIX == environment.MLSERVER_PREFIX
     assert model_settings.SETTINGS_FILE == sources.SETTINGS_FILE
     assert model_settings.MODEL_SETTINGS_FILE == sources.MODEL_SETTINGS_FILE
     assert (stubs.LEGACY_SERVICE, stubs.DIALECT) == (pool.LEGACY_SERVICE, dialects.HEADER)
