@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inferstream.extensions import extensions
+from inferstream.extensions import FIELDS, SINGLE, extensions, plugins
 from scripts.house.__main__ import differences
 from scripts.house.boundary import Boundary
 
@@ -68,6 +68,14 @@ WITHOUT_EXTENSION = {"ray": {"kubernetes"}}
 def test_plug_ins_require_those_that_they_import() -> None:
     stated = {name: {*extension.requires} for name, extension in extensions(ours=True).items()}
     assert stated | WITHOUT_EXTENSION == Boundary(ROOT).needs
+
+
+def test_extensions_name_modules_of_theirs_or_of_those_that_they_require() -> None:
+    modules, known = Boundary(ROOT).modules, extensions(ours=True)
+    for group in (*FIELDS, *SINGLE):
+        for plugin in filter(lambda plugin: plugin.ours, plugins(group).values()):
+            owner = modules[plugin.value.partition(":")[0]].plugin
+            assert owner in (plugin.extension, *known[plugin.extension].requires), plugin
 
 
 @pytest.mark.parametrize(
