@@ -41,6 +41,10 @@ class InferstreamError(Exception):
     told = False
     """Whether the logs have lines of what it stands for."""
 
+    refuses_caller = False
+    """Whether the caller has no right to the operation, or has reached a limit of its own. Every API over HTTP shows
+    the status then, even one with a status in its bodies."""
+
     def __init__(self, message: str) -> None:
         # Model code may pass any text, and no transport carries a lone surrogate.
         self.message = str(message).encode(errors="replace").decode()
@@ -191,6 +195,7 @@ class PermissionDenied(InferstreamError):
     """The caller may not perform the operation."""
 
     code = Code.PERMISSION_DENIED
+    refuses_caller = True
 
 
 class ModelNotReady(ModelError):

@@ -218,9 +218,8 @@ mlserver.settings: from inferstream.ext.settings import EnvironmentModel as Base
   from inferstream import ModelParameters, ModelSettings, Settings
   from inferstream.ext.settings import CORSSettings
   from .settings import DEFAULT_ENVIRONMENTS_DIR, DEFAULT_METRICS_DIR, DEFAULT_PARALLEL_WORKERS, ENV_FILE as
-      ENV_FILE_SETTINGS
-  from inferstream.ext.settings import MLSERVER_MODEL_PREFIX as ENV_PREFIX_MODEL_SETTINGS, MLSERVER_PREFIX as
-      ENV_PREFIX_SETTINGS
+      ENV_FILE_SETTINGS, ENV_PREFIX_SETTINGS
+  from inferstream.ext.settings import MLSERVER_MODEL_PREFIX as ENV_PREFIX_MODEL_SETTINGS
 mlserver.tracing: from .telemetry import get_tracer_provider
 mlserver.types: from inferstream.types import {TYPES}
 mlserver.types.base: from inferstream.types import BaseModel

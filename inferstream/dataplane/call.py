@@ -125,6 +125,12 @@ class Call(Scope):
         else:
             self.reply.end(reason)
 
+    def end_values(self, tokens: int) -> None:
+        """End what plug-ins keep with it, after it has used so many tokens. For calls without an admission."""
+        if hasattr(self, "values"):
+            for key, value in self.values.items():
+                key.end(value, tokens)
+
 
 CALL_OF_MODEL = "model"
 """The dialect of calls by the code of another model."""

@@ -41,7 +41,7 @@ class CallValue(Generic[T]):
         """The value of a call that a model makes while it runs `call`; None for none."""
 
     def end(self, value: T, tokens: int) -> None:
-        """Called with the tokens that a call has used for which `unpack` or `inherit` has made the value."""
+        """Called with the tokens that a call without an admission has used: one in a worker, by a model, or a copy."""
 
 
 def pack_values(call: Call) -> dict[str, Any]:

@@ -208,6 +208,10 @@ class Shares(Turns):
     def is_on(cls, settings: Settings) -> bool:
         return names_principals(settings)
 
+    @staticmethod
+    def charge(call: Call, name: str) -> None:
+        SHARE.set(call, Share(name))
+
     def queue(self, aging: float) -> FairQueue[Any]:
         return FairQueue(aging, self)
 

@@ -33,6 +33,10 @@ class Turns(Protocol):
     def is_on(cls, settings: Settings) -> bool:
         """Whether the models of a server have it. Runs in the process of the server."""
 
+    @staticmethod
+    def charge(call: Call, name: str) -> None:
+        """Give a call that no client has made the turns of `name`, which is charged with its tokens."""
+
     def queue(self, aging: float) -> WaitingCalls[Any]:
         """A new queue. `aging` is the setting `priority_aging`, in seconds."""
 

@@ -6,11 +6,11 @@ from ._names import export
 
 if TYPE_CHECKING:
     from ..settings import MLSERVER_MODEL_PREFIX as MLSERVER_MODEL_PREFIX
-    from ..settings import MLSERVER_PREFIX as MLSERVER_PREFIX
     from ..settings import CORSSettings as CORSSettings
     from ..settings import load_settings as load_settings
     from ..settings.environment import EnvironmentModel as EnvironmentModel
     from ..settings.environment import expanded as expand_path
+    from ..settings.files import read_file as read_file
     from ..settings.sections import Section as Section
     from ..settings.sources import read_json as read_json
     from ..settings.start import ServerStart as ServerStart
@@ -19,17 +19,18 @@ __all__ = [
     "CORSSettings",
     "EnvironmentModel",
     "MLSERVER_MODEL_PREFIX",
-    "MLSERVER_PREFIX",
     "Section",
     "ServerStart",
     "expand_path",
     "load_settings",
+    "read_file",
     "read_json",
 ]
 
 _NAMES = {
-    "settings": "CORSSettings MLSERVER_MODEL_PREFIX MLSERVER_PREFIX load_settings",
+    "settings": "CORSSettings MLSERVER_MODEL_PREFIX load_settings",
     "settings.environment": "EnvironmentModel expanded=expand_path",
+    "settings.files": "read_file",
     "settings.sections": "Section",
     "settings.sources": "read_json",
     "settings.start": "ServerStart",

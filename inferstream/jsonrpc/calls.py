@@ -7,17 +7,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from inferstream.errors import InferstreamError, PermissionDenied
+from inferstream.errors import InferstreamError
 from inferstream.ext.calls import Admission, Operation, Reply
 from inferstream.ext.http import JSON_HEADER, GatherLimit, ParsedRequest, RawHeaders, dump_json
 from inferstream.ext.values import array_as_object
 from inferstream.plugins.agents.joined_items import JoinedItems
 from inferstream.types import InferenceRequest, InferenceResponse
 
-from ..keys.errors import LimitExceeded, Unauthenticated
 from . import messages
-
-REFUSALS = (Unauthenticated, PermissionDenied, LimitExceeded)
 
 AT_ONCE = 64
 """Calls of one batch that run or wait in queues at the same time."""
@@ -55,6 +52,11 @@ class Prepared:
     answer: bytes = b""
     failure: InferstreamError | None = None
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether its caller is refused."""
+        return self.failure is not None and self.failure.refuses_caller
+
     def failed(self, error: InferstreamError) -> None:
         self.failure = error
         self.answer = messages.error_document(self.id, error)
@@ -68,7 +70,7 @@ class AllAnswered(InferstreamError):
 
     Each of them is in the logs.
 
-    `refusal` is the error if all were refused for their key, so that proxies and clients see its HTTP status.
+    `refusal` is the error if all refuse the caller, so that proxies and clients see its HTTP status.
     """
 
     told = True
@@ -80,7 +82,7 @@ class AllAnswered(InferstreamError):
         if first is not None:
             self.code = first.code
         self.body = body_of(prepared, batch)
-        self.refusal = first if all(isinstance(each, REFUSALS) for each in failures) else None
+        self.refusal = first if all(each.is_refused for each in prepared) else None
 
 
 class RpcRequest(ParsedRequest):
@@ -109,7 +111,7 @@ class RpcRequest(ParsedRequest):
             await self._run(*self._running[0])
         else:
             await self._run_all()
-        if all(isinstance(each.failure, REFUSALS) for each in self._prepared):
+        if all(each.is_refused for each in self._prepared):
             raise AllAnswered(self._prepared, self._batch)
         return Reply(NOTHING)
 

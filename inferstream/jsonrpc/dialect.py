@@ -12,7 +12,7 @@ from inferstream.ext.http import JSON_HEADER, Exchange, InferenceDialect, Parsed
 from inferstream.types import InferenceRequest, InferenceResponse
 
 from . import messages
-from .calls import REFUSALS, AllAnswered, Prepared, Ready, RpcRequest, Write, written, written_with_objects
+from .calls import AllAnswered, Prepared, Ready, RpcRequest, Write, written, written_with_objects
 
 PATH = "/rpc"
 OBJECTS = "/jsonrpc"
@@ -71,7 +71,7 @@ class JsonRpc(InferenceDialect):
                 return 200, [JSON_HEADER], error.body
             return *super().error(error.refusal)[:2], error.body
         status, headers, _ = super().error(error)
-        shown = error.code in REFUSED_UNREAD or isinstance(error, REFUSALS)
+        shown = error.code in REFUSED_UNREAD or error.refuses_caller
         return status if shown else 200, headers, messages.error_document(None, error)
 
 

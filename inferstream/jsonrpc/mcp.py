@@ -14,7 +14,6 @@ from inferstream.ext.http import JSON_HEADER, Exchange, InferenceDialect, Parsed
 from inferstream.types import InferenceRequest
 
 from . import messages
-from .calls import REFUSALS
 from .dialect import ready
 from .tools import AnsweredMessage, ToolCall, failed, tools_of
 
@@ -106,7 +105,7 @@ class Mcp(InferenceDialect):
             return ServerAnswer(200, messages.error_document(id, wrong))
         try:
             prepared = ready(self._dataplane.admit(name, None, caller), arguments)
-        except (NotLoaded, *REFUSALS):
+        except NotLoaded:
             raise
         except ModelNotFound as error:
             self._dataplane.refused(caller, "infer", name, error)

@@ -15,7 +15,7 @@ from inferstream.types import InferenceResponse
 
 from ..server.rest.dialects.documentation.flat_schema import flat_schema
 from . import messages
-from .calls import NOTHING, REFUSALS, Ready, ask, written
+from .calls import NOTHING, Ready, ask, written
 
 Id = str | int | float | None
 
@@ -77,9 +77,9 @@ class ToolCall(ParsedRequest):
             if self._token is not None:
                 return await admission.open(Operation.STREAM, self.request)
             await ask(admission, self.request, self._take)
-        except REFUSALS:
-            raise
         except Exception as error:
+            if isinstance(error, InferstreamError) and error.refuses_caller:
+                raise
             raise AnsweredMessage(200, [JSON_HEADER], failed(self._id, self.wrap_error(error))) from error
         return Reply(NOTHING)
 

@@ -9,6 +9,8 @@ _SECOND = 1_000_000_000
 class Unauthenticated(Refused):
     """The caller sent no valid key. The message never says which part of a key was wrong."""
 
+    refuses_caller = True
+
     def __init__(self, message: str = "The request needs a valid key.") -> None:
         super().__init__(message, 401)
 
@@ -18,6 +20,8 @@ class LimitExceeded(Refused):
 
     After `wait` nanoseconds there is enough again; None where waiting does not help, as for a limit of 0.
     """
+
+    refuses_caller = True
 
     def __init__(self, limit: str, amount: float, wait: int | None) -> None:
         seconds = None if wait is None else max(1, -(-wait // _SECOND))

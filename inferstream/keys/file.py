@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from inferstream.ext.settings import read_file
+
 from ..errors import InvalidSettings
 from .document import Document, merged, parsed, written
 
@@ -17,9 +19,6 @@ logger = logging.getLogger("inferstream.keys")
 
 VARIABLE = "INFERSTREAM_KEYS"
 """The environment variable with a document of keys."""
-
-MAX_BYTES = 2**24
-"""Bytes of a file of keys: about 50,000 keys."""
 
 SETTLED = 2 * 10**9
 """Nanoseconds after which a later change of a file is sure to change its time."""
@@ -75,7 +74,7 @@ class KeySource:
 
     def _read_file(self, path: Path) -> Document:
         self._stamp = None
-        text, status = regular_file(path)
+        text, status = read_file(path)
         if status.st_mode & stat.S_IWOTH:
             logger.warning(
                 "%s may be written by all users of this machine: each of them can make a key", path
@@ -87,7 +86,7 @@ class KeySource:
 
 def read_keys(path: Path) -> Document:
     """The keys of a file. Raises InvalidSettings."""
-    return parsed(regular_file(path)[0], str(path))
+    return parsed(read_file(path)[0], str(path))
 
 
 def edit(path: Path, change: Callable[[Document], None]) -> None:
@@ -139,26 +138,6 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def missing(path: Path) -> str:
-    """Why a path without a file is wrong, and where a relative one was looked for."""
-    return "there is no such file" + ("" if path.is_absolute() else f"; looked for {path.absolute()}")
-
-
-def regular_file(path: Path) -> tuple[bytes, os.stat_result]:
-    """A regular file, and its state before it was read. Raises InvalidSettings."""
-    try:
-        if not path.is_file():
-            raise InvalidSettings(f"{path}: {'not a regular file' if path.exists() else missing(path)}")
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            text = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InvalidSettings(f"{path}: {error.strerror}") from None
-    if len(text) > MAX_BYTES:
-        raise InvalidSettings(f"{path}: larger than {MAX_BYTES} bytes")
-    return text, status
 
 
 def _stamp(status: os.stat_result) -> Stamp:

@@ -11,8 +11,9 @@ from time import time
 
 import orjson
 
+from inferstream.ext.settings import read_file
+
 from ..errors import InvalidSettings, MissingExtra
-from .file import regular_file
 
 try:
     from cryptography.exceptions import InvalidTag
@@ -111,7 +112,7 @@ def _bytes(text: str) -> bytes | None:
 
 def _read(path: Path) -> list[bytes]:
     """The keys of a file: a line in base64 for each. Raises InvalidSettings, which shows none."""
-    content, status = regular_file(path)
+    content, status = read_file(path)
     # Secrets of Kubernetes belong to root, and to a group of which the server is a member.
     closed = stat.S_IRWXO | (stat.S_IWGRP if status.st_uid == 0 else stat.S_IRWXG)
     if status.st_mode & closed:

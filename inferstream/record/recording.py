@@ -9,10 +9,11 @@ import msgspec
 
 from inferstream.ext.telemetry import CredentialMask, mask_keys
 
-from ..keys.credentials import HEADERS
 from .events import RecordedContents
 
-OF_JSON = frozenset((*HEADERS, "proxy-authorization", "cookie", "set-cookie"))
+OF_JSON = frozenset(
+    ("authorization", "proxy-authorization", "x-api-key", "sec-websocket-protocol", "cookie", "set-cookie")
+)
 """Credentials that are names of JSON too; other names, such as `token`, have other meanings there."""
 
 CREDENTIALS = CredentialMask(OF_JSON).names

@@ -148,7 +148,7 @@ class TorchModel(TensorModel):
         module.load_state_dict(weights)
         module = module.to(self._device, self._dtype).eval()
         if settings.quantize is not None:
-            from .quantization import quantize  # late: it imports torch
+            from inferstream.plugins.frameworks.quantization import quantize  # late: it imports torch
 
             quantize(module)
         parameters = inspect.signature(module.forward).parameters.values()

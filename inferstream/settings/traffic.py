@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from inferstream.ext.settings import Section
-from inferstream.plugins.tools.tolerance import Tolerance
+from inferstream.plugins.traffic.tolerance import Tolerance
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

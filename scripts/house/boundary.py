@@ -172,9 +172,10 @@ class Boundary:
     @cached_property
     def circles(self) -> list[str]:
         """The plug-ins that need themselves through others."""
-        return sorted(plugin for plugin in [*self.needs] if plugin in self._reached(plugin))
+        return sorted(plugin for plugin in [*self.needs] if plugin in self.reached(plugin))
 
-    def _reached(self, plugin: str) -> set[str]:
+    def reached(self, plugin: str) -> set[str]:
+        """The plug-ins that one plug-in needs, and those that these need."""
         reached: set[str] = set()
         ahead = [plugin]
         while ahead:

@@ -50,7 +50,6 @@ UNSHOWN = {
     "RpcExchange",
     "STUB_MODULE",
     "StatusLine",
-    "Turns",
     "V2Client",
     "build_action_finder",
     "caller_of",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inferstream.extensions import extensions
+from inferstream.extensions import FIELDS, SINGLE, extensions, plugins
 from scripts.house.__main__ import differences
 from scripts.house.boundary import Boundary
 
@@ -61,10 +61,37 @@ def test_nothing_more_crosses_the_boundary() -> None:
     assert [*differences(Boundary(ROOT))] == []
 
 
-def test_extensions_require_the_plug_ins_that_they_import() -> None:
-    needs = Boundary(ROOT).needs
-    for name, extension in extensions(ours=True).items():
-        assert (name, sorted(extension.requires)) == (name, sorted(needs.get(name, ())))
+WITHOUT_EXTENSION = {"ray": {"kubernetes"}}
+"""Plug-ins that bring the server nothing, because programs import them, and the plug-ins that each needs."""
+
+
+def test_plug_ins_require_those_that_they_import() -> None:
+    stated = {name: {*extension.requires} for name, extension in extensions(ours=True).items()}
+    assert stated | WITHOUT_EXTENSION == Boundary(ROOT).needs
+
+
+def test_extensions_name_modules_of_theirs_or_of_those_that_they_require() -> None:
+    modules, known = Boundary(ROOT).modules, extensions(ours=True)
+    for group in (*FIELDS, *SINGLE):
+        for plugin in filter(lambda plugin: plugin.ours, plugins(group).values()):
+            owner = modules[plugin.value.partition(":")[0]].plugin
+            assert owner in (plugin.extension, *known[plugin.extension].requires), plugin
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        ("agents", {"page"}),
+        ("frameworks", set()),
+        ("llm", {"frameworks", "text"}),
+        ("record", {"cloudevents"}),
+        ("text", set()),
+        ("tools", {"traffic"}),
+        ("traffic", set()),
+    ],
+)
+def test_a_plug_in_runs_with_few_others(name: str, others: set[str]) -> None:
+    assert Boundary(ROOT).reached(name) == others
 
 
 def test_a_private_import_is_an_import_an_attribute_or_a_text(boundary: Boundary) -> None:

@@ -11,17 +11,17 @@ from inferstream.dataplane import live_settings
 from inferstream.dataplane.regions import SYSTEM_SHARED_MEMORY
 from inferstream.jsonrpc import messages as rpc_messages
 from inferstream.kafka import messages
-from inferstream.keys import secret
+from inferstream.keys import credentials, secret
 from inferstream.plugins.triton import extension, parameters
 from inferstream.protos import dialects, ids, pool, regions
 from inferstream.ray import stopping as stopping_of_replicas
-from inferstream.record import redaction
+from inferstream.record import recording, redaction
 from inferstream.repository import fetched, trust
 from inferstream.server import stopping
 from inferstream.server.grpc.statuses import grpc_status
 from inferstream.server.rest.dialects import metadata
 from inferstream.server.rest.dialects.documentation import dialect, flat_schema
-from inferstream.settings import MODEL_SETTINGS_FILE, SETTINGS_FILE, environment, sources
+from inferstream.settings import MODEL_SETTINGS_FILE, SETTINGS_FILE, Settings, environment, sources
 from inferstream.telemetry import logs, masks
 from inferstream.tools.bench import rest
 from inferstream.tools.image import image, secrets
@@ -29,6 +29,10 @@ from inferstream.tools.image import image, secrets
 
 def test_keys_begin_as_logs_and_recordings_expect() -> None:
     assert masks.PREFIX == secret.PREFIX == redaction._PREFIX.decode()
+
+
+def test_recordings_have_no_header_with_a_key() -> None:
+    assert {*credentials.HEADERS, *Settings().credential_headers} <= recording.OF_JSON
 
 
 def test_log_settings_change_the_loggers_of_the_server() -> None:
@@ -81,6 +85,7 @@ def test_mlservers_names_have_the_values_of_the_core() -> None:
     assert (codecs.INPUT_PREFIX, codecs.OUTPUT_PREFIX) == (codec_base.INPUT_PREFIX, codec_base.OUTPUT_PREFIX)
     assert model.HANDLER_ATTRIBUTE == handlers._MARK
     assert model_settings.ENV_FILE == environment.ENV_FILE
+    assert model_settings.ENV_PREFIX_SETTINGS == image.MLSERVER_PREFIX == environment.MLSERVER_PREFIX
     assert model_settings.SETTINGS_FILE == sources.SETTINGS_FILE
     assert model_settings.MODEL_SETTINGS_FILE == sources.MODEL_SETTINGS_FILE
     assert (stubs.LEGACY_SERVICE, stubs.DIALECT) == (pool.LEGACY_SERVICE, dialects.HEADER)

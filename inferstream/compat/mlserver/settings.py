@@ -16,6 +16,8 @@ MODEL_SETTINGS_FILE = "model-settings.json"
 """The names of files with settings of a server and of a model."""
 ENV_FILE = ".env"
 """The file in the working folder with variables that the environment does not have."""
+ENV_PREFIX_SETTINGS = "MLSERVER_"
+"""Begins the variables of a server."""
 MLSERVER_MODEL_NAME_HEADER = "mlserver-model"
 MLSERVER_MODEL_VERSION_HEADER = "mlserver-version"
 

@@ -95,6 +95,10 @@ class StageContext(Protocol):
     @property
     def meters(self) -> "Meters": ...
 
+    @property
+    def turns(self) -> "type[Turns] | None":
+        """The class of the turns of each model; None for the first to come."""
+
     def of(self, make: Callable[[ServerParts], T]) -> T:
         """What `make` makes of the parts of this server, once."""
 
@@ -107,8 +111,8 @@ class Shared(ServerParts):
     """Functions around every call of every model, the first outermost."""
     lines: AccessLines = field(default_factory=AccessLines)
     """Where the records of the access log go."""
-    turns: "Callable[[], Turns] | None" = None
-    """Makes the turns of a model; None for the first to come."""
+    turns: "type[Turns] | None" = None
+    """The class of the turns of each model; None for the first to come."""
     stages: "tuple[StageFactory, ...]" = ()
     """Those around each model, from the inside out."""
     facets: Facets = field(default_factory=lambda: Facets(strict=False))

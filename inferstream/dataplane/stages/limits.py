@@ -145,7 +145,7 @@ class _Used(LastParameters):
         self._call = call
 
     def end(self, error: BaseException | None) -> None:
-        _end_values(self._call, tokens_of(self.parameters, self.items, self.first))
+        self._call.end_values(tokens_of(self.parameters, self.items, self.first))
 
 
 def settled(inner: Handler) -> Handler:
@@ -155,17 +155,11 @@ def settled(inner: Handler) -> Handler:
         try:
             reply = await inner(call)
         except BaseException:  # a cancelled call too
-            _end_values(call, 0)
+            call.end_values(0)
             raise
         return reply.watch(_Used(call, reply.parameters))
 
     return handle
-
-
-def _end_values(call: Call, tokens: int) -> None:
-    if hasattr(call, "values"):
-        for key, value in call.values.items():
-            key.end(value, tokens)
 
 
 def limits(model: Pipeline, shared: Shared) -> Pipeline:

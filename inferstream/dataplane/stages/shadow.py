@@ -5,7 +5,6 @@ from collections.abc import Awaitable
 from copy import deepcopy
 from math import prod
 from random import random
-from typing import Protocol
 
 from inferstream.ext.calls import (
     Call,
@@ -15,23 +14,23 @@ from inferstream.ext.calls import (
     Reply,
     StageContext,
     StagedModel,
+    Turns,
     Watcher,
     count_tokens,
 )
 from inferstream.ext.telemetry import get_logger
+from inferstream.plugins.traffic.comparison import difference
 from inferstream.plugins.traffic.meters import ShadowMeters
 
 from ...errors import InferstreamError, InvalidSettings
 from ...settings.traffic import Shadow, VersionSettings
 from ...types import InferenceRequest, InferenceResponse
-from ..comparison import difference
 from ..shadows import Shadows, build_shadows
-from ..shares import SHARE, Share, share_of
 
 logger = get_logger("dataplane")
 
-DIALECT_SHARE = "\0shadow"
-"""The name of all copies in fair shares. No key has such a name."""
+PRINCIPAL = "\0shadow"
+"""What all copies are charged to. No key has such a name."""
 
 DIALECT = "shadow"
 """The dialect of copies of calls, and of the calls by model code in them. They have no copies of their own."""
@@ -66,12 +65,20 @@ class ShadowStage:
     Calls that fail and bidirectional streams have none.
     """
 
-    def __init__(self, inner: Handler, shadow: Shadow, shadows: Shadows, meters: ShadowMeters) -> None:
+    def __init__(
+        self,
+        inner: Handler,
+        shadow: Shadow,
+        shadows: Shadows,
+        meters: ShadowMeters,
+        turns: type[Turns] | None = None,
+    ) -> None:
         self._inner = inner
         self._shadow = shadow
         self._share = shadow.percent / 100
         self.shadows = shadows
         self._meters = meters
+        self._turns = turns
         self._logged = 0
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
@@ -96,7 +103,8 @@ class ShadowStage:
         copy = Call(call.operation, call.model, self._shadow.to, request, call.headers)
         copy.priority, copy.principal = call.priority, call.principal
         COPY.set(copy, True)
-        SHARE.set(copy, Share(DIALECT_SHARE))
+        if self._turns is not None:
+            self._turns.charge(copy, PRINCIPAL)
         self.shadows.start(copy, self._run(copy, expected))
 
     async def _run(self, copy: Call, expected: list[InferenceResponse]) -> None:
@@ -116,7 +124,7 @@ class ShadowStage:
             self._meters.failed += 1
             self._log(copy, "it is not loaded, and copies load nothing")
         finally:
-            share_of(copy).end(count_tokens(last, items))
+            copy.end_values(count_tokens(last, items))
 
     async def _compare(
         self, copy: Call, expected: list[InferenceResponse], responses: list[InferenceResponse]
@@ -168,18 +176,12 @@ async def _own(request: InferenceRequest) -> InferenceRequest:
     return deepcopy(request)
 
 
-class ShadowContext(StageContext, Protocol):
-    @property
-    def shadows(self) -> Shadows | None:
-        """The copies of calls for shadows; None where there are no other models."""
-
-
-def shadowing(model: StagedModel, shared: ShadowContext) -> StagedModel:
+def shadowing(model: StagedModel, shared: StageContext) -> StagedModel:
     """Off unless the model's settings name a shadow. Raises InvalidSettings for one that is the model itself."""
     shadow = model.settings.section(VersionSettings).shadow
     if shadow is None or (shadows := shared.of(build_shadows)) is None:
         return model
     if shadow.to == model.settings.version:
         raise InvalidSettings(f"shadow.to is {shadow.to}, the version of the model itself")
-    stage = ShadowStage(model.handler, shadow, shadows, model.meters.of(ShadowMeters))
+    stage = ShadowStage(model.handler, shadow, shadows, model.meters.of(ShadowMeters), shared.turns)
     return model.around(stage)

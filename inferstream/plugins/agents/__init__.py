@@ -4,7 +4,7 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "agents",
-    requires=["keys", "page"],
+    requires=["page"],
     dialects={
         "jsonrpc": "inferstream.jsonrpc.dialect:JsonRpc",
         "jsonrpc-streams": "inferstream.jsonrpc.dialect:JsonRpcStreams",

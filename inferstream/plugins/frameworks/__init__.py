@@ -6,7 +6,6 @@ LIGHTGBM = "inferstream.runtimes.lightgbm.LightGBMModel"
 
 extension = Extension(
     "frameworks",
-    requires=["llm"],
     artefacts=(
         Artefact("inferstream.runtimes.mlflow.MLflowModel", names=("MLmodel",), leads=True),
         Artefact("inferstream.runtimes.sklearn.SKLearnModel", suffixes=(".joblib", ".pickle", ".pkl")),

@@ -4,7 +4,7 @@ from inferstream.ext import Artefact, Extension
 
 extension = Extension(
     "llm",
-    requires=["text"],
+    requires=["frameworks", "text"],
     artefacts=(
         Artefact(
             "inferstream.runtimes.llamacpp.LlamaCppModel", suffixes=(".gguf",), data=(".gguf",), is_part=True

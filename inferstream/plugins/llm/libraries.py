@@ -1,14 +1,6 @@
 """Libraries of runtimes whose errors for values are errors of the client."""
 
-LIBRARIES = frozenset(
-    (
-        __name__.rpartition(".")[0],
-        "huggingface_hub",
-        "onnxruntime",
-        "optimum",
-        "tokenizers",
-        "torch",
-        "transformers",
-    )
-)
+from inferstream.plugins.frameworks.libraries import PIPELINES
+
+LIBRARIES = PIPELINES.union((__name__.rpartition(".")[0],))
 """Packages of pipelines, and this one."""

@@ -4,7 +4,7 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "record",
-    requires=["cloudevents", "keys", "tools"],
+    requires=["cloudevents"],
     settings="inferstream.settings.record:RecordSection",
     stages={
         "record": "inferstream.record.stage:record",

@@ -10,7 +10,6 @@ logprobs top_logprobs logit_bias stream
 
 extension = Extension(
     "text",
-    requires=["keys"],
     settings="inferstream.settings.state:StateSettings",
     model_settings="inferstream.plugins.text.settings:TextSettings",
     dialects={

@@ -4,6 +4,7 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "tools",
+    requires=["traffic"],
     commands={
         "bench": "inferstream.tools.commands:bench",
         "build": "inferstream.tools.commands:build",

@@ -4,7 +4,6 @@ from inferstream.ext import Extension, Position
 
 extension = Extension(
     "traffic",
-    requires=["keys", "tools"],
     settings="inferstream.settings.traffic:TrafficSettings",
     model_settings="inferstream.settings.traffic:VersionSettings",
     stages={

@@ -8,8 +8,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
+from inferstream.plugins.frameworks.quantization import quantize
+
 from ...text.detokenizer import Detokenizer
-from ..quantization import quantize
 from ..sampling import Sampling, read_sampling
 from .engine import Engine, Piece
 from .settings import LanguageSettings

@@ -11,13 +11,16 @@ from typing import Any
 
 from inferstream import ModelParameters, Settings
 from inferstream.ext.hosting import find_target
-from inferstream.ext.settings import MLSERVER_MODEL_PREFIX, MLSERVER_PREFIX, read_json
+from inferstream.ext.settings import MLSERVER_MODEL_PREFIX, read_json
 
 from ...errors import InvalidSettings
 from .secrets import SETTINGS_FILE
 from .wheel import NAME as WHEEL
 
 MODEL_SETTINGS_FILE = "model-settings.json"
+
+MLSERVER_PREFIX = "MLSERVER_"
+"""Begins MLServer's variables of a server, which orchestrators set."""
 
 DISTRIBUTION = "inferstream"
 

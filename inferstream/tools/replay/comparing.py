@@ -11,9 +11,9 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from inferstream.ext.rpc import METHODS
-from inferstream.plugins.tools.tolerance import Tolerance
+from inferstream.plugins.traffic.comparison import numbers_apart
+from inferstream.plugins.traffic.tolerance import Tolerance
 
-from ...dataplane.comparison import numbers_apart
 from .records import Content, Recorded, octets
 from .sending import ReplayedAnswer
 

@@ -13,7 +13,7 @@ import httpx
 from websockets.exceptions import WebSocketException
 
 from inferstream.ext.hosting import new_event_loop, report_errors
-from inferstream.plugins.tools.tolerance import Tolerance
+from inferstream.plugins.traffic.tolerance import Tolerance
 
 from ...errors import InvalidSettings, MissingExtra
 from ..check.results import Report, Result

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from inferstream.codecs import NumpyCodec, StringCodec
-from inferstream.dataplane.comparison import difference
-from inferstream.plugins.tools.tolerance import Tolerance
+from inferstream.plugins.traffic.comparison import difference
+from inferstream.plugins.traffic.tolerance import Tolerance
 from inferstream.types import InferenceResponse, ResponseOutput
 
 

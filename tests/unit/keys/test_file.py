@@ -11,6 +11,7 @@ from inferstream.keys import file
 from inferstream.keys.document import Document, SubjectEntry, TokenRules, written
 from inferstream.keys.file import VARIABLE, KeySource, edit, read_keys, replace
 from inferstream.keys.secret import new_key
+from inferstream.settings import files
 
 from .documents import entry
 
@@ -70,7 +71,7 @@ def test_an_unchanged_file_is_not_opened(path, monkeypatch):
     write(path, "a")
     source = KeySource(path)
     source.read()
-    monkeypatch.setattr(file, "regular_file", lambda path: pytest.fail("it was opened"))
+    monkeypatch.setattr(file, "read_file", lambda path: pytest.fail("it was opened"))
     assert source.read_again() is None
 
 
@@ -114,7 +115,7 @@ def test_a_file_that_all_may_write_is_warned_of(path, faults, mode, said):
 
 def test_a_file_has_a_size_limit(path, monkeypatch):
     write(path, "a")
-    monkeypatch.setattr(file, "MAX_BYTES", 10)
+    monkeypatch.setattr(files, "MAX_BYTES", 10)
     with pytest.raises(InvalidSettings, match="larger than 10 bytes"):
         KeySource(path).read()
 

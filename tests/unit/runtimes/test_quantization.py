@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-from inferstream.runtimes.quantization import FEW, Int8Linear
+from inferstream.plugins.frameworks.quantization import FEW, Int8Linear
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -36,7 +36,7 @@ class Trial:
         self.ended = asyncio.Event()
         shadows = Shadows(lambda name, version: self._opened, Settings(**settings))
         self.shadows = shadows
-        self.stage = ShadowStage(self._answer, Shadow(to="2"), shadows, self.meters)
+        self.stage = ShadowStage(self._answer, Shadow(to="2"), shadows, self.meters, Shares)
 
     async def _answer(self, call: Call) -> Reply:
         if call.request.id == "wrong":

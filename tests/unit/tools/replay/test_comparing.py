@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from inferstream.plugins.tools.tolerance import Tolerance
+from inferstream.plugins.traffic.tolerance import Tolerance
 from inferstream.tools.replay.comparing import Difference, compared
 from inferstream.tools.replay.records import BeginLine, Content, EndLine, Line, Recorded, RecordedEvent
 from inferstream.tools.replay.sending import ReplayedAnswer

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from inferstream.plugins.tools.tolerance import Tolerance
+from inferstream.types import InferenceResponse, ResponseOutput
 
-from ..types import InferenceResponse, ResponseOutput
+from .tolerance import Tolerance
 
 
 def difference(

@@ -1,0 +1,29 @@
+"""Files that settings name."""
+
+import os
+from pathlib import Path
+
+from ..errors import InvalidSettings
+
+MAX_BYTES = 2**24
+"""Bytes of a file. About 50,000 keys of clients take as many."""
+
+
+def read_file(path: Path) -> tuple[bytes, os.stat_result]:
+    """The content of a regular file, and its state before it was read. Raises InvalidSettings."""
+    try:
+        if not path.is_file():
+            raise InvalidSettings(f"{path}: {'not a regular file' if path.exists() else _missing(path)}")
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidSettings(f"{path}: {error.strerror}") from None
+    if len(content) > MAX_BYTES:
+        raise InvalidSettings(f"{path}: larger than {MAX_BYTES} bytes")
+    return content, status
+
+
+def _missing(path: Path) -> str:
+    """Why a path without a file is wrong, and where a relative one was looked for."""
+    return "there is no such file" + ("" if path.is_absolute() else f"; looked for {path.absolute()}")
