@@ -198,7 +198,10 @@ def test_settings_turn_on_one_authority_and_none_is_left_out(
     assert type(build_authority(Settings(server_name="guarded"))) is Guard
     with pytest.raises(InvalidSettings, match="the settings turn on another authority as well"):
         build_authority(keyed(tmp_path, [], []).model_copy(update={"server_name": "guarded"}))
-    for value, reason in ((f"{__name__}:KEY", "it is not a subclass of Authority"), ("absent:thing", "absent")):
+    for value, reason in (
+        (f"{__name__}:KEY", "it is not a subclass of Authority"),
+        ("absent:thing", "absent"),
+    ):
         found["guard"] = Plugin("guard", AUTHORITIES, "guard", value, "guard")
         with pytest.raises(InvalidSettings, match=reason):
             build_authority(Settings())

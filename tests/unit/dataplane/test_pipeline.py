@@ -113,7 +113,7 @@ def test_stages_of_plug_ins_stand_at_their_places() -> None:
     order = [plugin.name if plugin else stage.__name__ for plugin, stage in arrange(core, ours, "middleware")]
     assert " ".join(order) == (
         "calling compute batching limits sequences caching shadowing validation cloudevents record splitting middleware "
-        "deadline live metrics access_log tracing show_errors"
+        "deadline regions live metrics access_log tracing show_errors"
     )
 
 
