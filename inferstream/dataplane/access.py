@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self, TypeVar
 
 from ..errors import PermissionDenied
@@ -21,6 +22,7 @@ evicts_var = ContextVar("inferstream_evicts", default=True)
 Result = TypeVar("Result")
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Action:
     """An operation that clients ask for, which a path or an RPC names.
 
@@ -46,17 +48,15 @@ class Action:
     ACCESS_LOG: ClassVar["Action"]
     SETTINGS: ClassVar["Action"]
 
-    __slots__ = ("closed", "is_open", "name", "scope")
-
-    def __init__(self, name: str, *, scope: str | None, closed: str = "", is_open: bool = False) -> None:
-        self.name = name
-        """As the audit log has it."""
-        self.scope = scope
-        """The scope that a client needs for it; None if each client with valid credentials may ask for it."""
-        self.closed = closed
-        """The subject of the refusal, if without credentials only this machine may ask for it."""
-        self.is_open = is_open
-        """Whether everybody may ask for it: what it returns is no secret, or the page that asks for a key."""
+    name: str
+    """As the audit log has it."""
+    _: KW_ONLY
+    scope: str | None
+    """The scope that a client needs for it; None if each client with valid credentials may ask for it."""
+    closed: str = ""
+    """The subject of the refusal, if without credentials only this machine may ask for it."""
+    is_open: bool = False
+    """Whether everybody may ask for it: what it returns is no secret, or the page that asks for a key."""
 
     def __repr__(self) -> str:
         return f"Action({self.name!r}, scope={self.scope!r})"
