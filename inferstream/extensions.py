@@ -3,17 +3,18 @@
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, wraps
 from importlib import import_module
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from .errors import InvalidSettings
     from .ext import Extension
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 logger = logging.getLogger("inferstream.extensions")
 
@@ -154,7 +155,27 @@ def arrange(
 _set_aside: list[tuple[Plugin, str | BaseException]] = []
 
 
-@cache
+def remember(function: Callable[P, T]) -> Callable[P, T]:
+    """`cache`, but not for results while the module of an extension is imported: they may lack what it brings.
+
+    A module asks when it imports a former path, or tries one that is not there.
+    """
+    known: dict[tuple[object, ...], T] = {}
+
+    @wraps(function)
+    def ask(*args: P.args, **kwargs: P.kwargs) -> T:
+        if args in known:
+            return known[args]
+        result = function(*args, **kwargs)
+        if not any(map(_is_importing, _named())):
+            known[args] = result
+        return result
+
+    ask.cache_clear = known.clear  # type: ignore[attr-defined]
+    return ask
+
+
+@remember
 def plugins(group: str) -> Mapping[str, Plugin]:
     """The entries of a group by name: ours first, then those of other packages in alphabetical order."""
     first: dict[str, Plugin] = {}
@@ -235,17 +256,23 @@ def extensions(*, ours: bool = False) -> Mapping[str, "Extension"]:
     return {extension.name: extension for plugin, extension in _checked()[0] if plugin.ours or not ours}
 
 
-@cache
-def _checked() -> tuple[list[tuple[Plugin, "Extension"]], list[tuple[Plugin, str | BaseException]]]:
-    """The extensions that can be used, and the others with the reason. Raises the error of one of ours."""
+class _Extensions(NamedTuple):
+    usable: "list[tuple[Plugin, Extension]]"
+    refused: list[tuple[Plugin, str | BaseException]]
+    """The others, with the reason."""
+
+
+@remember
+def _checked() -> _Extensions:
+    """The extensions of all packages. Raises the error of one of ours."""
     usable: list[tuple[Plugin, Extension]] = []
     refused: list[tuple[Plugin, str | BaseException]] = []
     taken: dict[str, str] = {}
-    for plugin in (each for each in _installed() if each.group == EXTENSIONS):
+    for plugin in _named():
         try:
             extension = plugin.load()
         except (Exception, SystemExit) as error:
-            if plugin.ours:
+            if plugin.ours and not _is_importing(plugin):
                 raise
             refused.append((plugin, error))
             continue
@@ -263,7 +290,23 @@ def _checked() -> tuple[list[tuple[Plugin, "Extension"]], list[tuple[Plugin, str
             refused.append((each[0], f'it requires the extension "{name}", which is not there'))
         for _, extension in missing:
             del taken[extension.name]
-    return usable, refused
+    return _Extensions(usable, refused)
+
+
+def _named() -> list[Plugin]:
+    """The entry points of extensions."""
+    return [plugin for plugin in _installed() if plugin.group == EXTENSIONS]
+
+
+def _is_importing(plugin: Plugin) -> bool:
+    """Whether the module of a plug-in is being imported, so that it may lack the object."""
+    module = plugin.value.partition(":")[0]
+    while module:
+        spec = getattr(sys.modules.get(module), "__spec__", None)
+        if getattr(spec, "_initializing", False):
+            return True
+        module = module.rpartition(".")[0]
+    return False
 
 
 def _reason_against(value: object) -> str | None:
@@ -277,7 +320,7 @@ def _reason_against(value: object) -> str | None:
     return None
 
 
-@cache
+@remember
 def _entries() -> tuple[Plugin, ...]:
     """All entries: those that packages name themselves, and those of extensions."""
     from .ext import Position

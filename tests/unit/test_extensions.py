@@ -1,5 +1,6 @@
 """What entry points packages bring, and which of two with one name is taken."""
 
+import importlib
 import json
 import sys
 import tomllib
@@ -153,3 +154,49 @@ def test_an_extension_leaves_with_one_that_it_requires(installed, tmp_path: Path
         ("b", 'it requires the extension "c", which is not there'),
         ("a", 'it requires the extension "b", which is not there'),
     ]
+
+
+ASKING = """try:
+    import inferstream.{} as moved
+except ImportError:
+    moved = None
+"""
+
+
+@pytest.mark.parametrize("first", ["asking", "inferstream.extensions"])
+def test_an_extension_that_imports_a_path_that_is_not_there_keeps_its_entries(
+    installed, tmp_path: Path, first: str
+) -> None:
+    sys.modules.pop("asking", None)
+    (tmp_path / "asking.py").write_text(
+        ASKING.format("never") + EXTENSION.format("'asking', stages={'asked': 'os'}, json_inputs=['asked']")
+    )
+    installed(p="[inferstream.extensions]\nany = asking:extension\n")
+    importlib.import_module(first)
+    assert "asking" in extensions.extensions()
+    assert extensions.plugins(STAGES)["asked"].package == "p"
+    assert "asked" in extensions.input_names("json_inputs")
+    extensions.check_names(strict=True)
+
+
+def test_an_extension_finds_what_others_have_moved(installed, tmp_path: Path) -> None:
+    (tmp_path / "first.py").write_text(ASKING.format("formerly") + EXTENSION.format("'first'"))
+    (tmp_path / "second.py").write_text(EXTENSION.format("'second', moved={'formerly': 'newly'}"))
+    (tmp_path / "newly.py").write_text("")
+    installed(
+        a="[inferstream.extensions]\nany = first:extension\n",
+        b="[inferstream.extensions]\nany = second:extension\n",
+    )
+    assert {"first", "second"} <= extensions.extensions().keys()
+    assert sys.modules["first"].moved.__name__ == "newly"
+
+
+def test_an_import_error_of_ours_is_the_one_that_is_raised(
+    installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken.py").write_text("import inferstream.never\n")
+    installed()
+    broken = Plugin("inferstream", EXTENSIONS, "broken", "broken:extension")
+    monkeypatch.setattr(extensions, "_installed", lambda: (broken,))
+    with pytest.raises(ModuleNotFoundError, match=r"inferstream\.never"):
+        extensions.extensions()
