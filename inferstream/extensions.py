@@ -127,6 +127,15 @@ class Plugin(NamedTuple):
             place = f'extension "{self.extension}", {self.group} "{self.name}"'
         return InvalidSettings(f"package {self.package}: {place} ({self.value}): {reason}")
 
+    def guard_refusal(self, reason: str | BaseException) -> "InvalidSettings":
+        """The error for what may decide who may do what, so that the server cannot start without it."""
+        from .errors import InvalidSettings
+
+        return InvalidSettings(
+            f"{self.refusal(reason).message}. The server does not start, because this package may decide who may do "
+            f"what. Repair or update it, or remove it: pip uninstall {self.package}"
+        )
+
 
 def import_object(value: str) -> Any:
     """What `module:object`, or a module, names. Raises whatever the module raises."""
@@ -214,6 +223,15 @@ def loaded(group: str, strict: bool) -> Iterator[tuple[Plugin, Any]]:
             yield plugin, value
 
 
+def check_authorities() -> None:
+    """Raise InvalidSettings for an authority that is left out, and for an extension that may have one."""
+    for plugin, reason in _checked().guarding:
+        raise plugin.guard_refusal(reason)
+    for plugin in _entries():
+        if plugin.group == AUTHORITIES and (owner := plugins(AUTHORITIES)[plugin.name]) != plugin:
+            raise plugin.guard_refusal(f"package {owner.package} has this name")
+
+
 def set_aside(plugin: Plugin, reason: str | BaseException) -> None:
     """Keep what cannot be used for `check_names`, before it is known whether the server is strict.
 
@@ -260,37 +278,44 @@ class _Extensions(NamedTuple):
     usable: "list[tuple[Plugin, Extension]]"
     refused: list[tuple[Plugin, str | BaseException]]
     """The others, with the reason."""
+    guarding: list[tuple[Plugin, str | BaseException]]
+    """Those of `refused` that have an authority, or may have one because they are no `Extension` of this server."""
 
 
 @remember
 def _checked() -> _Extensions:
     """The extensions of all packages. Raises the error of one of ours."""
-    usable: list[tuple[Plugin, Extension]] = []
-    refused: list[tuple[Plugin, str | BaseException]] = []
+    checked = _Extensions([], [], [])
     taken: dict[str, str] = {}
+
+    def refuse(plugin: Plugin, reason: str | BaseException, value: object = None) -> None:
+        checked.refused.append((plugin, reason))
+        if getattr(value, "authority", None) != "":
+            checked.guarding.append((plugin, reason))
+
     for plugin in _named():
         try:
             extension = plugin.load()
         except (Exception, SystemExit) as error:
             if plugin.ours and not _is_importing(plugin):
                 raise
-            refused.append((plugin, error))
+            refuse(plugin, error)
             continue
         if (reason := _reason_against(extension)) is None and extension.name in taken:
             reason = f"package {taken[extension.name]} has this name"
         if reason is not None:
-            refused.append((plugin, reason))
+            refuse(plugin, reason, extension)
             continue
         taken[extension.name] = plugin.package
-        usable.append((plugin, extension))
-    while missing := [each for each in usable if not {*each[1].requires} <= taken.keys()]:
+        checked.usable.append((plugin, extension))
+    while missing := [each for each in checked.usable if not {*each[1].requires} <= taken.keys()]:
         for each in missing:
-            usable.remove(each)
+            checked.usable.remove(each)
             name = next(name for name in each[1].requires if name not in taken)
-            refused.append((each[0], f'it requires the extension "{name}", which is not there'))
+            refuse(each[0], f'it requires the extension "{name}", which is not there', each[1])
         for _, extension in missing:
             del taken[extension.name]
-    return _Extensions(usable, refused)
+    return checked
 
 
 def _named() -> list[Plugin]:

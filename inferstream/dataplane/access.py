@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self, TypeVar
 
 from ..errors import PermissionDenied
-from ..extensions import ACTIONS, AUTHORITIES, leave_out, loaded
+from ..extensions import ACTIONS, AUTHORITIES, SETTINGS, Plugin, check_authorities, leave_out, loaded, plugins
 from ..settings import Settings
 from ..settings.served import is_loopback as is_loopback
 from .caller import Caller, Name, Shown
@@ -242,15 +242,31 @@ def build_authority(
 ) -> Authority:
     """The authority of an extension that the settings turn on, or the default one. The arguments are those of `of`.
 
-    Raises InvalidSettings for an authority that cannot be used, even if the settings are not strict, and for two.
+    Raises InvalidSettings for two, and even if the settings are not strict for an authority that cannot be used and
+    for an extension that is left out and may have one.
     """
+    check_authorities()
     authority: Authority | None = None
     for plugin, kind in loaded(AUTHORITIES, strict=True):
         if not (isinstance(kind, type) and issubclass(kind, Authority)):
-            raise plugin.refusal("it is no subclass of Authority")
+            raise plugin.guard_refusal("it is no subclass of Authority")
+        _check_section(plugin, settings)
         another = kind.of(settings, embedded=embedded, index=index, count=count, shared=shared)
         if another is not None:
             if authority is not None:
                 raise plugin.refusal("the settings turn on another authority as well")
             authority = another
     return authority or Authority(settings, embedded=embedded)
+
+
+def _check_section(authority: Plugin, settings: Settings) -> None:
+    """Raise InvalidSettings if the settings that turn on an authority have not joined those of the server."""
+    section = plugins(SETTINGS).get(authority.extension)
+    if section is None:
+        return
+    try:
+        joined = isinstance(settings, section.load())
+    except (Exception, SystemExit) as error:
+        raise section.guard_refusal(error) from None
+    if not joined:
+        raise section.guard_refusal("it is not part of the settings")

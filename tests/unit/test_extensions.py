@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import sys
 import tomllib
 from os.path import join
@@ -9,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from inferstream import extensions
+from inferstream import Application, Settings, extensions
+from inferstream.dataplane.access import Authority, build_authority
 from inferstream.errors import InvalidRequest, InvalidSettings
-from inferstream.extensions import COMMANDS, DIALECTS, EXTENSIONS, PREFIX, STAGES, Plugin
+from inferstream.extensions import COMMANDS, DIALECTS, EXTENSIONS, PREFIX, SETTINGS, STAGES, Plugin
 from inferstream.protos.json_requests import build_request
+from inferstream.settings.sections import compose
+from inferstream.settings.server import CoreSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -200,3 +204,79 @@ def test_an_import_error_of_ours_is_the_one_that_is_raised(
     monkeypatch.setattr(extensions, "_installed", lambda: (broken,))
     with pytest.raises(ModuleNotFoundError, match=r"inferstream\.never"):
         extensions.extensions()
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("raise OSError('gone')\n", "OSError: gone"),
+        ("raise SystemExit(3)\n", "SystemExit: 3"),
+        ("other = 1\n", "has no attribute 'extension'"),
+        ("extension = 1\n", "it is a int, not an Extension"),
+        (EXTENSION.format("'two', wrong=1"), "unexpected keyword argument 'wrong'"),
+        (EXTENSION.format("'two', api=2, authority='os:path'"), "it is for version 2 of the extension API"),
+        (
+            EXTENSION.format("'two', requires=['three'], authority='os:path'"),
+            'it requires the extension "three"',
+        ),
+        (EXTENSION.format("'text', authority='os:path'"), "package inferstream has this name"),
+        (EXTENSION.format("'two', authority='os:path'"), "it is no subclass of Authority"),
+        (EXTENSION.format("'two', authority='absent:x'"), "No module named 'absent'"),
+        (EXTENSION.format("'two', api=2"), None),
+        (EXTENSION.format("'two', requires=['three']"), None),
+        (EXTENSION.format("'text'"), None),
+    ],
+)
+def test_a_package_that_may_have_an_authority_is_not_left_out(
+    installed, tmp_path: Path, written: str, reason: str | None
+) -> None:
+    sys.modules.pop("two", None)
+    (tmp_path / "two.py").write_text(written)
+    installed(p="[inferstream.extensions]\nany = two:extension\n")
+    if reason is None:
+        assert type(build_authority(Settings())) is Authority
+        assert Application([]).access.requires_credentials is False
+        return
+    with pytest.raises(InvalidSettings, match=re.escape(reason)) as refused:
+        Application([])
+    with pytest.raises(InvalidSettings, match=re.escape(reason)):
+        build_authority(Settings(), index=1, count=2)
+    assert str(refused.value).startswith("package p: e")
+    if "absent" not in written:
+        assert str(refused.value).endswith("remove it: pip uninstall p")
+
+
+GUARD = """from inferstream.ext.access import Authority
+from inferstream.ext.settings import Section
+class Guard(Authority): ...
+class Own(Section):
+    {}: bool = False
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [("strict", "it is not part of the settings"), ("a: int =", "SyntaxError"), ("guarded", None)],
+)
+def test_an_authority_needs_its_settings(
+    installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, reason: str | None
+) -> None:
+    for name in ("guard", "guarding"):
+        sys.modules.pop(name, None)
+    (tmp_path / "guard.py").write_text(GUARD.format(setting))
+    (tmp_path / "guarding.py").write_text(
+        EXTENSION.format("'g', authority='guard:Guard', settings='guard:Own'")
+    )
+    installed(g="[inferstream.extensions]\nany = guarding:extension\n")
+    settings = compose("Settings", CoreSettings, SETTINGS)()
+    if reason is None:
+        assert type(build_authority(settings)).__name__ == "Guard"
+        return
+    with pytest.raises(InvalidSettings, match=reason):
+        build_authority(settings)
+
+
+def test_an_authority_with_a_name_that_is_taken_is_not_left_out(installed) -> None:
+    installed(p="[inferstream.authorities]\nkeys = os:path\n")
+    with pytest.raises(InvalidSettings, match="package inferstream has this name"):
+        build_authority(Settings())
