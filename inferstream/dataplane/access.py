@@ -5,7 +5,7 @@ from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self, TypeVar
 
-from ..errors import PermissionDenied
+from ..errors import InferstreamError, PermissionDenied
 from ..extensions import ACTIONS, AUTHORITIES, SETTINGS, Plugin, check_authorities, leave_out, loaded, plugins
 from ..settings import Settings
 from ..settings.served import is_loopback as is_loopback
@@ -142,7 +142,17 @@ class Authority:
     """Whether loads in this context may make other models leave memory. `check` may set it."""
 
     requires_credentials = False
-    """Whether clients must prove who they are. They learn of other models only what they may see then."""
+    """Whether clients must prove who they are."""
+
+    restricts: ClassVar[bool] = False
+    """Whether the class has a `check` of its own, which may allow less than this one.
+
+    Then errors name no other models, and doors ask for what this one allows to all who may ask for an inference.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.restricts = cls.check is not Authority.check
 
     shares_responses = True
     """Whether all clients share cached responses; otherwise each principal has its own."""
@@ -195,6 +205,17 @@ class Authority:
                 )
             self.refused(action.name, caller, model or "", error)
             raise error
+
+    def sees(self, caller: Caller, model: str) -> bool:
+        """Whether lists of models name this one to a caller: one without a `key` sees what it may read metadata of."""
+        if caller.key is not None:
+            return caller.key.sees(model)
+        if self.restricts:
+            try:
+                self.check(Action.MODEL_METADATA, caller, model)
+            except InferstreamError:
+                return False
+        return True
 
     def split(self, raw: Iterable[tuple[Name, Name]]) -> tuple[Iterable[tuple[Name, Name]], Shown | None]:
         """The headers of a request, for doors that remember heads: `check` does it for each `Caller` without."""

@@ -98,7 +98,7 @@ def test_a_key_needs_scope_and_model(tmp_path: Path) -> None:
     access.check(Action.METRICS, caller)
     access.check(Action.INFER, caller, "ab")
     access.check(Action.MODEL_METADATA, caller, "ab")
-    assert (caller.principal, caller.sees("ab"), caller.sees("b")) == ("ann", True, False)
+    assert (caller.principal, access.sees(caller, "ab"), access.sees(caller, "b")) == ("ann", True, False)
     with pytest.raises(PermissionDenied, match='lacks the scope "stream"'):
         access.check(Action.STREAM, caller, "ab")
     for action in (Action.INFER, Action.MODEL_METADATA):
@@ -215,6 +215,13 @@ def test_settings_turn_on_one_authority_and_none_is_left_out(
         found["guard"] = Plugin("guard", AUTHORITIES, "guard", value, "guard")
         with pytest.raises(InvalidSettings, match=reason):
             build_authority(Settings())
+
+
+def test_only_a_check_of_its_own_makes_an_authority_restrict(tmp_path: Path) -> None:
+    assert not build_authority(Settings()).restricts
+    assert not build_authority(Settings(audit_log=str(tmp_path / "audit.jsonl"))).restricts
+    assert not Guard(Settings()).restricts
+    assert build_authority(keyed(tmp_path, [], [])).restricts
 
 
 async def test_front_ends_count_in_the_memory_of_the_first(tmp_path: Path) -> None:
