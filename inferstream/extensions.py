@@ -3,17 +3,18 @@
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, wraps
 from importlib import import_module
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from .errors import InvalidSettings
     from .ext import Extension
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 logger = logging.getLogger("inferstream.extensions")
 
@@ -126,6 +127,15 @@ class Plugin(NamedTuple):
             place = f'extension "{self.extension}", {self.group} "{self.name}"'
         return InvalidSettings(f"package {self.package}: {place} ({self.value}): {reason}")
 
+    def guard_refusal(self, reason: str | BaseException) -> "InvalidSettings":
+        """The error for what may decide who may do what, so that the server cannot start without it."""
+        from .errors import InvalidSettings
+
+        return InvalidSettings(
+            f"{self.refusal(reason).message}. The server does not start, because this package may decide who may do "
+            f"what. Repair or update it, or remove it: pip uninstall {self.package}"
+        )
+
 
 def import_object(value: str) -> Any:
     """What `module:object`, or a module, names. Raises whatever the module raises."""
@@ -154,7 +164,27 @@ def arrange(
 _set_aside: list[tuple[Plugin, str | BaseException]] = []
 
 
-@cache
+def remember(function: Callable[P, T]) -> Callable[P, T]:
+    """`cache`, but not for results while the module of an extension is imported: they may lack what it brings.
+
+    A module asks when it imports a former path, or tries one that is not there.
+    """
+    known: dict[tuple[object, ...], T] = {}
+
+    @wraps(function)
+    def ask(*args: P.args, **kwargs: P.kwargs) -> T:
+        if args in known:
+            return known[args]
+        result = function(*args, **kwargs)
+        if not any(map(_is_importing, _named())):
+            known[args] = result
+        return result
+
+    ask.cache_clear = known.clear  # type: ignore[attr-defined]
+    return ask
+
+
+@remember
 def plugins(group: str) -> Mapping[str, Plugin]:
     """The entries of a group by name: ours first, then those of other packages in alphabetical order."""
     first: dict[str, Plugin] = {}
@@ -191,6 +221,19 @@ def loaded(group: str, strict: bool) -> Iterator[tuple[Plugin, Any]]:
             leave_out(plugin, error, strict)
         else:
             yield plugin, value
+
+
+def check_authorities(is_local: bool) -> None:
+    """Raise InvalidSettings for an authority that is left out.
+
+    A server that other machines reach, and that is not `is_local`, needs every extension that may have one.
+    """
+    checked = _checked()
+    for plugin, reason in (*checked.guarding, *(() if is_local else checked.unknown)):
+        raise plugin.guard_refusal(reason)
+    for plugin in _entries():
+        if plugin.group == AUTHORITIES and (owner := plugins(AUTHORITIES)[plugin.name]) != plugin:
+            raise plugin.guard_refusal(f"package {owner.package} has this name")
 
 
 def set_aside(plugin: Plugin, reason: str | BaseException) -> None:
@@ -235,35 +278,67 @@ def extensions(*, ours: bool = False) -> Mapping[str, "Extension"]:
     return {extension.name: extension for plugin, extension in _checked()[0] if plugin.ours or not ours}
 
 
-@cache
-def _checked() -> tuple[list[tuple[Plugin, "Extension"]], list[tuple[Plugin, str | BaseException]]]:
-    """The extensions that can be used, and the others with the reason. Raises the error of one of ours."""
-    usable: list[tuple[Plugin, Extension]] = []
-    refused: list[tuple[Plugin, str | BaseException]] = []
+class _Extensions(NamedTuple):
+    usable: "list[tuple[Plugin, Extension]]"
+    refused: list[tuple[Plugin, str | BaseException]]
+    """The others, with the reason."""
+    guarding: list[tuple[Plugin, str | BaseException]]
+    """Those of `refused` that have an authority."""
+    unknown: list[tuple[Plugin, str | BaseException]]
+    """Those of `refused` that may have one, because they are no `Extension` of this server."""
+
+
+@remember
+def _checked() -> _Extensions:
+    """The extensions of all packages. Raises the error of one of ours."""
+    checked = _Extensions([], [], [], [])
     taken: dict[str, str] = {}
-    for plugin in (each for each in _installed() if each.group == EXTENSIONS):
+
+    def refuse(plugin: Plugin, reason: str | BaseException, value: object = None) -> None:
+        checked.refused.append((plugin, reason))
+        authority = getattr(value, "authority", None)
+        if authority != "":
+            (checked.unknown if authority is None else checked.guarding).append((plugin, reason))
+
+    for plugin in _named():
         try:
             extension = plugin.load()
         except (Exception, SystemExit) as error:
-            if plugin.ours:
+            if plugin.ours and not _is_importing(plugin):
                 raise
-            refused.append((plugin, error))
+            refuse(plugin, error)
             continue
         if (reason := _reason_against(extension)) is None and extension.name in taken:
             reason = f"package {taken[extension.name]} has this name"
         if reason is not None:
-            refused.append((plugin, reason))
+            refuse(plugin, reason, extension)
             continue
         taken[extension.name] = plugin.package
-        usable.append((plugin, extension))
-    while missing := [each for each in usable if not {*each[1].requires} <= taken.keys()]:
+        checked.usable.append((plugin, extension))
+    while missing := [each for each in checked.usable if not {*each[1].requires} <= taken.keys()]:
         for each in missing:
-            usable.remove(each)
+            checked.usable.remove(each)
             name = next(name for name in each[1].requires if name not in taken)
-            refused.append((each[0], f'it requires the extension "{name}", which is not installed'))
+            refuse(each[0], f'it requires the extension "{name}", which is not installed', each[1])
         for _, extension in missing:
             del taken[extension.name]
-    return usable, refused
+    return checked
+
+
+def _named() -> list[Plugin]:
+    """The entry points of extensions."""
+    return [plugin for plugin in _installed() if plugin.group == EXTENSIONS]
+
+
+def _is_importing(plugin: Plugin) -> bool:
+    """Whether the module of a plug-in is being imported, so that it may lack the object."""
+    module = plugin.value.partition(":")[0]
+    while module:
+        spec = getattr(sys.modules.get(module), "__spec__", None)
+        if getattr(spec, "_initializing", False):
+            return True
+        module = module.rpartition(".")[0]
+    return False
 
 
 def _reason_against(value: object) -> str | None:
@@ -277,7 +352,7 @@ def _reason_against(value: object) -> str | None:
     return None
 
 
-@cache
+@remember
 def _entries() -> tuple[Plugin, ...]:
     """All entries: those that packages name themselves, and those of extensions."""
     from .ext import Position

@@ -7,7 +7,7 @@ import typing
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from ..extensions import CODECS, leave_out, plugins
+from ..extensions import CODECS, leave_out, plugins, remember
 from .base import InputCodecLike, RequestCodecLike
 
 logger = logging.getLogger("inferstream.codecs")
@@ -174,9 +174,15 @@ def _load(content_type: str, strict: bool = False) -> None:
     _loaded.add(content_type)
 
 
+@remember
+def _content_types() -> tuple[str, ...]:
+    """Those of all codecs. Each payload that a model returns asks for them."""
+    return *_CORE, *plugins(CODECS)
+
+
 def _load_possible(strict: bool = False) -> None:
     """Load every codec, except codecs of heavy libraries that are not loaded: no value of theirs exists yet."""
-    for name in (*_CORE, *plugins(CODECS)):
+    for name in _content_types():
         if name not in _loaded and (name not in OPTIONAL or OPTIONAL[name] in sys.modules):
             _load(name, strict)
 

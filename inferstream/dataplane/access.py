@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self, TypeVar
 
-from ..errors import PermissionDenied
-from ..extensions import ACTIONS, AUTHORITIES, leave_out, loaded
+from ..errors import InferstreamError, PermissionDenied
+from ..extensions import ACTIONS, AUTHORITIES, SETTINGS, Plugin, check_authorities, leave_out, loaded, plugins
 from ..settings import Settings
 from ..settings.served import is_loopback as is_loopback
 from .caller import Caller, Name, Shown
@@ -21,6 +22,7 @@ evicts_var = ContextVar("inferstream_evicts", default=True)
 Result = TypeVar("Result")
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Action:
     """An operation that clients ask for, which a path or an RPC names.
 
@@ -46,17 +48,15 @@ class Action:
     ACCESS_LOG: ClassVar["Action"]
     SETTINGS: ClassVar["Action"]
 
-    __slots__ = ("closed", "is_open", "name", "scope")
-
-    def __init__(self, name: str, *, scope: str | None, closed: str = "", is_open: bool = False) -> None:
-        self.name = name
-        """As the audit log has it."""
-        self.scope = scope
-        """The scope that a client needs for it; None if each client with valid credentials may ask for it."""
-        self.closed = closed
-        """The subject of the refusal, if without credentials only this machine may ask for it."""
-        self.is_open = is_open
-        """Whether it needs no credentials, because its response is public."""
+    name: str
+    """As the audit log has it."""
+    _: KW_ONLY
+    scope: str | None
+    """The scope that a client needs for it; None if each client with valid credentials may ask for it."""
+    closed: str = ""
+    """The subject of the refusal, if without credentials only this machine may ask for it."""
+    is_open: bool = False
+    """Whether it needs no credentials, because its response is public."""
 
     def __repr__(self) -> str:
         return f"Action({self.name!r}, scope={self.scope!r})"
@@ -142,7 +142,17 @@ class Authority:
     """Whether loads in this context may make other models leave memory. `check` may set it."""
 
     requires_credentials = False
-    """Whether clients must authenticate. If so, they see only the models that they may call."""
+    """Whether clients must authenticate."""
+
+    restricts: ClassVar[bool] = False
+    """Whether the class has a `check` of its own, which may allow less than this one.
+
+    Then errors name no other models, and doors ask for what this one allows to all who may ask for an inference.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.restricts = cls.check is not Authority.check
 
     shares_responses = True
     """Whether all clients share cached responses; otherwise each principal has its own."""
@@ -196,6 +206,17 @@ class Authority:
             self.refused(action.name, caller, model or "", error)
             raise error
 
+    def sees(self, caller: Caller, model: str) -> bool:
+        """Whether lists of models name this one to a caller: one without a `key` sees what it may read metadata of."""
+        if caller.key is not None:
+            return caller.key.sees(model)
+        if self.restricts:
+            try:
+                self.check(Action.MODEL_METADATA, caller, model)
+            except InferstreamError:
+                return False
+        return True
+
     def split(self, raw: Iterable[tuple[Name, Name]]) -> tuple[Iterable[tuple[Name, Name]], Shown | None]:
         """The headers of a request, for doors that remember heads: `check` does it for each `Caller` without."""
         return raw, None
@@ -242,15 +263,31 @@ def build_authority(
 ) -> Authority:
     """The authority of an extension that the settings turn on, or the default one. The arguments are those of `of`.
 
-    Raises InvalidSettings for an authority that cannot be used, even if the settings are not strict, and for two.
+    Raises InvalidSettings for two, and even if the settings are not strict for an authority that cannot be used and
+    for an extension that is left out and may have one.
     """
+    check_authorities(settings.is_local)
     authority: Authority | None = None
     for plugin, kind in loaded(AUTHORITIES, strict=True):
         if not (isinstance(kind, type) and issubclass(kind, Authority)):
-            raise plugin.refusal("it is not a subclass of Authority")
+            raise plugin.guard_refusal("it is not a subclass of Authority")
+        _check_section(plugin, settings)
         another = kind.of(settings, embedded=embedded, index=index, count=count, shared=shared)
         if another is not None:
             if authority is not None:
                 raise plugin.refusal("the settings turn on another authority as well")
             authority = another
     return authority or Authority(settings, embedded=embedded)
+
+
+def _check_section(authority: Plugin, settings: Settings) -> None:
+    """Raise InvalidSettings if the settings that turn on an authority have not joined those of the server."""
+    section = plugins(SETTINGS).get(authority.extension)
+    if section is None:
+        return
+    try:
+        joined = isinstance(settings, section.load())
+    except (Exception, SystemExit) as error:
+        raise section.guard_refusal(error) from None
+    if not joined:
+        raise section.guard_refusal("it is not part of the settings")

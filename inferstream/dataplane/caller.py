@@ -82,10 +82,6 @@ class Caller:
         """The transport: `grpc`, `websocket`, `http`, or the name of a door beside the ports."""
         return self.dialect if self.dialect in ("grpc", "websocket") or self.dialect in DOORS else "http"
 
-    def sees(self, model: str) -> bool:
-        """Whether lists of models name this one to the client."""
-        return self.key is None or self.key.sees(model)
-
     def until(self, deadline: float) -> "Caller":
         """The same client with a deadline of its own, for one request of a connection."""
         return replace(self, deadline=deadline)

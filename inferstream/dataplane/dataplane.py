@@ -164,7 +164,7 @@ class DataPlane:
         if self._registry.draining:
             raise Draining
         served = self._registry.get(name)
-        if caller.key is not None:
+        if self.access.restricts:
             request = request._replace(headers=[*self.access.split(request.headers)[0]])
         use = None
         if self.access.metering is not None and caller.key is not None:
@@ -243,7 +243,7 @@ class DataPlane:
 
     def models(self, caller: Caller) -> list[tuple[str, str | None]]:
         """Names and versions that the caller may see."""
-        return [key for key in self._registry.names() if caller.sees(key[0])]
+        return [key for key in self._registry.names() if self.access.sees(caller, key[0])]
 
     def faceted(self, kind: type[F], caller: Caller) -> "list[Faceted[F]]":
         """Every loaded model that has a facet of this type and may be seen, each version of it."""
@@ -257,7 +257,7 @@ class DataPlane:
                 cast("F", served.pipeline.facet(kind)),
             )
             for (name, version), served in self._registry.faceted.get(kind, ())
-            if caller.sees(name)
+            if self.access.sees(caller, name)
         ]
 
     def loading(self) -> tuple[str, str | None] | None:
@@ -277,7 +277,7 @@ class DataPlane:
         items = await self.access.run(
             Action.REPOSITORY_READ, caller, "", lambda: self._registry.index(ready=bool(ready))
         )
-        return [item for item in items if caller.sees(item.name)]
+        return [item for item in items if self.access.sees(caller, item.name)]
 
     async def load(self, name: str, caller: Caller) -> None:
         """Load or reload every version of a model; returns when it is ready.

@@ -220,11 +220,11 @@ class Serving(ABC):
         return served
 
     def _there_are(self, name: str) -> str:
-        """Which models or versions there are. Without credentials, metadata and OpenAI's API list them as well.
+        """Which models or versions there are. Where nobody is refused, metadata and OpenAI's API list them as well.
 
         MLServer clients compare the message with MLServer's.
         """
-        if self._settings.status_profile == "mlserver" or self._access.requires_credentials:
+        if self._settings.status_profile == "mlserver" or self._access.restricts:
             return ""
         versions = [version for known, version in self._served if known == name and version]
         if versions:

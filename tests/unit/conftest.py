@@ -19,6 +19,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         extensions._installed,
         extensions._say,
         extensions.references,
+        extensions.input_names,
     )
 
     def forget() -> None:

@@ -1,6 +1,8 @@
 """What entry points packages bring, and which of two with one name is taken."""
 
+import importlib
 import json
+import re
 import sys
 import tomllib
 from os.path import join
@@ -8,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from inferstream import extensions
+from inferstream import Application, Settings, extensions
+from inferstream.dataplane.access import Authority, build_authority
 from inferstream.errors import InvalidRequest, InvalidSettings
-from inferstream.extensions import COMMANDS, DIALECTS, EXTENSIONS, PREFIX, STAGES, Plugin
+from inferstream.extensions import COMMANDS, DIALECTS, EXTENSIONS, PREFIX, SETTINGS, STAGES, Plugin
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.grpc import request_from
 from inferstream.protos.json_requests import build_request
+from inferstream.settings.sections import compose
+from inferstream.settings.server import CoreSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -183,3 +188,130 @@ def test_an_extension_leaves_with_one_that_it_requires(installed, tmp_path: Path
         ("b", 'it requires the extension "c", which is not installed'),
         ("a", 'it requires the extension "b", which is not installed'),
     ]
+
+
+ASKING = """try:
+    import inferstream.{} as moved
+except ImportError:
+    moved = None
+"""
+
+
+@pytest.mark.parametrize("first", ["asking", "inferstream.extensions"])
+def test_an_extension_that_imports_a_path_that_is_not_there_keeps_its_entries(
+    installed, tmp_path: Path, first: str
+) -> None:
+    sys.modules.pop("asking", None)
+    (tmp_path / "asking.py").write_text(
+        ASKING.format("never") + EXTENSION.format("'asking', stages={'asked': 'os'}, json_inputs=['asked']")
+    )
+    installed(p="[inferstream.extensions]\nany = asking:extension\n")
+    importlib.import_module(first)
+    assert "asking" in extensions.extensions()
+    assert extensions.plugins(STAGES)["asked"].package == "p"
+    assert "asked" in extensions.input_names("json_inputs")
+    extensions.check_names(strict=True)
+
+
+def test_an_extension_finds_what_others_have_moved(installed, tmp_path: Path) -> None:
+    (tmp_path / "first.py").write_text(ASKING.format("formerly") + EXTENSION.format("'first'"))
+    (tmp_path / "second.py").write_text(EXTENSION.format("'second', moved={'formerly': 'newly'}"))
+    (tmp_path / "newly.py").write_text("")
+    installed(
+        a="[inferstream.extensions]\nany = first:extension\n",
+        b="[inferstream.extensions]\nany = second:extension\n",
+    )
+    assert {"first", "second"} <= extensions.extensions().keys()
+    assert sys.modules["first"].moved.__name__ == "newly"
+
+
+def test_an_import_error_of_ours_is_the_one_that_is_raised(
+    installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken.py").write_text("import inferstream.never\n")
+    installed()
+    broken = Plugin("inferstream", EXTENSIONS, "broken", "broken:extension")
+    monkeypatch.setattr(extensions, "_installed", lambda: (broken,))
+    with pytest.raises(ModuleNotFoundError, match=r"inferstream\.never"):
+        extensions.extensions()
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("raise OSError('gone')\n", "OSError: gone"),
+        ("raise SystemExit(3)\n", "SystemExit: 3"),
+        ("other = 1\n", "has no attribute 'extension'"),
+        ("extension = 1\n", "it is a int, not an Extension"),
+        (EXTENSION.format("'two', wrong=1"), "unexpected keyword argument 'wrong'"),
+        (EXTENSION.format("'two', api=2, authority='os:path'"), "it is for version 2 of the extension API"),
+        (
+            EXTENSION.format("'two', requires=['three'], authority='os:path'"),
+            'it requires the extension "three"',
+        ),
+        (EXTENSION.format("'text', authority='os:path'"), "package inferstream has this name"),
+        (EXTENSION.format("'two', authority='os:path'"), "it is not a subclass of Authority"),
+        (EXTENSION.format("'two', authority='absent:x'"), "No module named 'absent'"),
+        (EXTENSION.format("'two', api=2"), None),
+        (EXTENSION.format("'two', requires=['three']"), None),
+        (EXTENSION.format("'text'"), None),
+    ],
+)
+def test_a_package_that_may_have_an_authority_is_not_left_out(
+    installed, tmp_path: Path, written: str, reason: str | None
+) -> None:
+    sys.modules.pop("two", None)
+    (tmp_path / "two.py").write_text(written)
+    installed(p="[inferstream.extensions]\nany = two:extension\n")
+    if reason is None:
+        assert type(build_authority(Settings())) is Authority
+        assert Application([])._backend.access.requires_credentials is False
+        return
+    with pytest.raises(InvalidSettings, match=re.escape(reason)) as refused:
+        Application([], host="0.0.0.0")
+    with pytest.raises(InvalidSettings, match=re.escape(reason)):
+        build_authority(Settings(host="0.0.0.0"), index=1, count=2)
+    if "authority=" in written:
+        with pytest.raises(InvalidSettings, match=re.escape(reason)):
+            build_authority(Settings())
+    else:  # this machine alone reaches the server
+        assert type(build_authority(Settings())) is Authority
+    assert str(refused.value).startswith("package p: e")
+    if "absent" not in written:
+        assert str(refused.value).endswith("remove it: pip uninstall p")
+
+
+GUARD = """from inferstream.ext.access import Authority
+from inferstream.ext.settings import Section
+class Guard(Authority): ...
+class Own(Section):
+    {}: bool = False
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [("strict", "it is not part of the settings"), ("a: int =", "SyntaxError"), ("guarded", None)],
+)
+def test_an_authority_needs_its_settings(
+    installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, reason: str | None
+) -> None:
+    for name in ("guard", "guarding"):
+        sys.modules.pop(name, None)
+    (tmp_path / "guard.py").write_text(GUARD.format(setting))
+    (tmp_path / "guarding.py").write_text(
+        EXTENSION.format("'g', authority='guard:Guard', settings='guard:Own'")
+    )
+    installed(g="[inferstream.extensions]\nany = guarding:extension\n")
+    settings = compose("Settings", CoreSettings, SETTINGS)()
+    if reason is None:
+        assert type(build_authority(settings)).__name__ == "Guard"
+        return
+    with pytest.raises(InvalidSettings, match=reason):
+        build_authority(settings)
+
+
+def test_an_authority_with_a_name_that_is_taken_is_not_left_out(installed) -> None:
+    installed(p="[inferstream.authorities]\nkeys = os:path\n")
+    with pytest.raises(InvalidSettings, match="package inferstream has this name"):
+        build_authority(Settings())

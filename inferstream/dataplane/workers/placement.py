@@ -68,7 +68,7 @@ class Placements:
             partial(held_by, devices=bool(settings.max_device_memory)),
             lambda: [] if self._spares is None else self._spares.processes,
             calls_evict=access.calls_evict,
-            names_models=not access.requires_credentials,
+            names_models=not access.restricts,
         )
 
     def start(self) -> None:

@@ -71,9 +71,13 @@ class KeyAuthority(MeteringAuthority):
     def __init__(self, settings: Settings, index: int = 0, count: int = 1, shared: int | None = None) -> None:
         if index == 0 and count > 1:
             shared = self.shared = create_counters(count)
-        self._counters = Counters(shared, index, count)
-        self.keys = AccessControl(settings, self._counters, saves=index == 0)
-        super().__init__(settings, self.keys.quotas)
+        try:
+            self._counters = Counters(shared, index, count)
+            self.keys = AccessControl(settings, self._counters, saves=index == 0)
+            super().__init__(settings, self.keys.quotas)
+        except BaseException:  # a program may go on without the server
+            self._close_shared()
+            raise
         self.shares_responses = shares_responses(settings)
         self.calls_evict = True
         self._all_evict = bool(settings.clients_may_evict)
@@ -130,6 +134,9 @@ class KeyAuthority(MeteringAuthority):
             await asyncio.wait([timer])
             await self.keys.close()
         await super().close()
+        self._close_shared()
+
+    def _close_shared(self) -> None:
         if self.shared is not None:
             os.close(self.shared)
             self.shared = None

@@ -74,6 +74,7 @@ class InferenceDoor:
             self.serve = edge.http(self.serve)
         self._meters = meters
         self._dataplane = dataplane
+        self._restricts = dataplane.access.restricts
         self._limit = settings.max_body_bytes
         self._at_once = min(self._limit, PARSE_IN_THREAD)
         self._compress_from = settings.gzip_min_bytes if settings.gzip_enabled else None
@@ -129,7 +130,7 @@ class InferenceDoor:
                 asked = await self._load(exchange, body, route, caller)
             if asked.pending is not None:
                 await asked.pending.write()
-            if caller.key is not None and asked.operation is STREAM:
+            if self._restricts and asked.operation is STREAM:
                 self._check_stream(asked, route, caller)
             opened = True
             if asked.operation is INFER:  # a whole answer, which has nothing to close
@@ -225,7 +226,7 @@ class InferenceDoor:
         asked = self._of_query(exchange, route, query, caller, admission)
         if asked.pending is not None:
             await asked.pending.write()
-        if caller.key is not None:
+        if self._restricts:
             self._check_stream(asked, route, caller)
         return asked
 

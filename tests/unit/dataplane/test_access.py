@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,11 @@ from inferstream.dataplane.caller import Caller
 from inferstream.errors import InvalidSettings, ModelNotFound, PermissionDenied
 from inferstream.extensions import AUTHORITIES, Plugin
 from inferstream.keys.authenticator import KeyAuthenticator
+from inferstream.keys.counters import create_counters
 from inferstream.keys.errors import LimitExceeded, Unauthenticated
 from inferstream.keys.principal import Principal
 from inferstream.keys.secret import digest_of, new_key
+from inferstream.plugins.keys import authority
 from inferstream.plugins.keys.authority import KeyAuthority
 from inferstream.settings import Settings
 from inferstream.types import Headers
@@ -56,6 +59,16 @@ def test_management_documentation_and_the_access_log_are_closed_beyond_loopback(
     }
 
 
+def test_an_operation_keeps_its_scope() -> None:
+    for name in ("name", "scope", "closed", "is_open", "other"):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(Action.SETTINGS, name, None)
+    with pytest.raises(AttributeError):
+        del Action.SETTINGS.scope
+    assert Action.SETTINGS.scope == "access"
+    assert Action("settings", scope="access") not in (Action.SETTINGS, *Action.registered())
+
+
 def test_who_embeds_an_application_decides_about_its_documentation() -> None:
     access = Authority(Settings(host="0.0.0.0"), embedded=True)
     access.check(Action.DOCUMENTATION, CALLER)
@@ -85,7 +98,7 @@ def test_a_key_needs_scope_and_model(tmp_path: Path) -> None:
     access.check(Action.METRICS, caller)
     access.check(Action.INFER, caller, "ab")
     access.check(Action.MODEL_METADATA, caller, "ab")
-    assert (caller.principal, caller.sees("ab"), caller.sees("b")) == ("ann", True, False)
+    assert (caller.principal, access.sees(caller, "ab"), access.sees(caller, "b")) == ("ann", True, False)
     with pytest.raises(PermissionDenied, match='lacks the scope "stream"'):
         access.check(Action.STREAM, caller, "ab")
     for action in (Action.INFER, Action.MODEL_METADATA):
@@ -207,6 +220,13 @@ def test_settings_turn_on_one_authority_and_none_is_left_out(
             build_authority(Settings())
 
 
+def test_only_a_check_of_its_own_makes_an_authority_restrict(tmp_path: Path) -> None:
+    assert not build_authority(Settings()).restricts
+    assert not build_authority(Settings(audit_log=str(tmp_path / "audit.jsonl"))).restricts
+    assert not Guard(Settings()).restricts
+    assert build_authority(keyed(tmp_path, [], [])).restricts
+
+
 async def test_front_ends_count_in_the_memory_of_the_first(tmp_path: Path) -> None:
     settings = keyed(tmp_path, ["infer"], ["*"])
     document = json.loads((tmp_path / "keys.json").read_text())
@@ -228,3 +248,21 @@ async def test_front_ends_count_in_the_memory_of_the_first(tmp_path: Path) -> No
     await first.close()
     assert first.shared is None
     assert build_authority(Settings(frontends=2), count=2).shared is None
+
+
+def test_an_authority_that_fails_to_start_closes_its_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = keyed(tmp_path, ["infer"], ["*"])
+    (tmp_path / "keys.json").write_text("{")
+    opened: list[int] = []
+
+    def create(count: int) -> int:
+        opened.append(create_counters(count))
+        return opened[-1]
+
+    monkeypatch.setattr(authority, "create_counters", create)
+    with pytest.raises(InvalidSettings):
+        build_authority(settings, count=2)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(*opened)

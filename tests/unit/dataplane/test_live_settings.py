@@ -8,13 +8,13 @@ from inferstream.dataplane.live_settings import LiveSettings, SetLogLevel
 from inferstream.dataplane.peers import Peers
 from inferstream.errors import InvalidRequest
 from inferstream.settings import Settings
-from inferstream.telemetry.logs import OURS
+from inferstream.telemetry.logs import server_loggers
 
 
 @pytest.fixture(autouse=True)
 def _levels():
-    before = {name: logging.getLogger(name).level for name in OURS}
-    for name in OURS:
+    before = {name: logging.getLogger(name).level for name in server_loggers()}
+    for name in server_loggers():
         logging.getLogger(name).setLevel(logging.INFO)
     yield
     for name, level in before.items():

@@ -1,6 +1,7 @@
 """The server's own resources: its repository, its access log, its `.proto` files, and the place of WebSockets."""
 
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -107,7 +108,8 @@ class Resources(HttpDialect):
 
     def _files(self, caller: Caller) -> list[ProtoFile]:
         """The files of typed RPCs follow the models that are loaded."""
-        return published(model for model in self._dataplane.typed_models() if caller.sees(model[0]))
+        sees = partial(self._dataplane.access.sees, caller)
+        return published(model for model in self._dataplane.typed_models() if sees(model[0]))
 
     async def _socket(self, *_: object) -> Answer:
         return 426, [(b"upgrade", b"websocket"), JSON], b'{"error":"This route opens a WebSocket."}'

@@ -68,7 +68,7 @@ class Documentation(HttpDialect):
         return page.response(scope["headers"], self._encoding(scope))
 
     async def _page_of_model(self, route: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
-        if not self._dataplane.access.requires_credentials:  # an unknown model has no page
+        if not self._dataplane.access.restricts:  # an unknown model has no page
             await self._dataplane.model_metadata(route.model, route.version)
         return await self._page(route, caller, scope)
 
