@@ -76,7 +76,7 @@ def working(tmp_path: Path) -> Iterator[Callable[..., Running]]:
 def test_a_step_that_never_ends_costs_its_streams_and_its_worker_is_replaced(
     working: Callable[..., Running], kind: str
 ) -> None:
-    server = working(1, request_timeout=0.5)
+    server = working(1, request_timeout=2)
     before = server.workers()
     beside = {"parameters": {"endless": 1}}
     with ThreadPoolExecutor(4) as pool:
