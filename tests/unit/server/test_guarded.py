@@ -13,7 +13,7 @@ from inferstream.dataplane.access import Action, Authority
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import PermissionDenied
 from inferstream.kafka.messages import admission_of
-from inferstream.server import application as application_module
+from inferstream.server import backend
 from inferstream.server.application import Application
 from inferstream.server.grpc.rpc import RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
@@ -60,9 +60,7 @@ class Guard(Authority):
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def guarded() -> AsyncIterator[Application]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            application_module, "build_authority", lambda settings, **_: Guard(settings, embedded=True)
-        )
+        patch.setattr(backend, "build_authority", lambda settings, **_: Guard(settings, embedded=True))
         application = Application(
             [app, ModelSettings(name="routed", implementation=Routed)], allow_open_repository=True
         )
@@ -141,7 +139,7 @@ async def test_the_route_of_a_model_gets_no_credentials(client: httpx.AsyncClien
 
 @one_loop
 async def test_a_websocket_and_a_message_of_kafka(guarded: Application) -> None:
-    door = WebSocketDoor(guarded.dataplane, guarded.settings, guarded.meters)
+    door = WebSocketDoor(guarded._backend.dataplane, guarded.settings, guarded.meters)
     with pytest.raises(PermissionDenied):
         door.open(None, "/v2/models/words/stream", [], None)  # type: ignore[arg-type]
 
@@ -151,16 +149,16 @@ async def test_a_websocket_and_a_message_of_kafka(guarded: Application) -> None:
         headers: tuple[tuple[str, bytes], ...] = (("mlserver-model", b"hidden"),)
 
     with pytest.raises(PermissionDenied):
-        admission_of(Record(), guarded.dataplane.admit)
+        admission_of(Record(), guarded._backend.dataplane.admit)
     caller = Caller(Headers(()), "v2")
-    assert {name for name, _ in guarded.dataplane.models(caller)} == {"words", "routed"}
+    assert {name for name, _ in guarded._backend.dataplane.models(caller)} == {"words", "routed"}
 
 
 @one_loop
 @pytest.mark.parametrize("rpc", ["ModelStreamInfer", "PredictWords"])
 async def test_a_stream_of_grpc(guarded: Application, rpc: str) -> None:
-    guarded.rpcs.find("/inferstream")  # takes over the typed RPCs
-    rpcs = {**guarded.rpcs._rpcs, **guarded.rpcs.typed._rpcs}
+    guarded._backend.rpcs.find("/inferstream")  # takes over the typed RPCs
+    rpcs = {**guarded._backend.rpcs._rpcs, **guarded._backend.rpcs.typed._rpcs}
     (served,) = (served for path, served in rpcs.items() if path.endswith(f"/{rpc}"))
     with pytest.raises(RpcFailed) as failed:
         await served.serve(None, Context())
