@@ -169,7 +169,7 @@ class InferenceDoor:
         try:
             if not head.trusted:
                 self._trust(exchange, route, method == "POST")
-            if method == "DELETE" or head.last_event_id is not None:
+            if method == "DELETE" or (head.last_event_id is not None and route.resumable):
                 begun = await self._resume(exchange, route, caller, method)
             else:
                 asked = await self._query(exchange, route, caller, query)
