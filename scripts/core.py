@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 BESIDE = ("plugins/", "page/")
 """Folders of plug-ins that have other files than modules."""
 
-EXTENSIONS = re.compile(r'\[project\.entry-points\."inferstream\.extensions"\]\n(?:[^\[].*\n|\n)*')
+EXTENSIONS = re.compile(r'\[project\.entry-points\."inferstream\.extensions"\]\n(?:[^\[\n].*\n|\n)*')
 
 
 def copy_core(folder: Path) -> None:

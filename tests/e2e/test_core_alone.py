@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from scripts.core import write_installed
+from scripts.core import write_installed, write_project
 from tests.serving import Running
 
 ROOT = Path(__file__).parents[2]
@@ -57,3 +58,12 @@ def test_no_plug_in_is_there(server: Running, tmp_path: Path) -> None:
         timeout=60,
     )
     assert found.stdout.strip() == "[]", found.stderr
+
+
+def test_the_project_of_the_core_differs_by_its_extensions(tmp_path: Path) -> None:
+    write_project(tmp_path)
+    whole, core = (tomllib.loads((folder / "pyproject.toml").read_text()) for folder in (ROOT, tmp_path))
+    assert whole["project"]["entry-points"].pop("inferstream.extensions")
+    core["project"].setdefault("entry-points", {})
+    assert core == whole
+    assert not (tmp_path / "inferstream" / "plugins").exists()
