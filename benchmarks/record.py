@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from inferstream.dataplane.server_parts import ServerParts
-from inferstream.record.stage import record_edge
+from inferstream.plugins.record.stage import record_edge
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
 

@@ -1,4 +1,4 @@
-"""Everything that is measured, in one run: a JSON file, and a table and a plot in the documentation.
+"""Everything that is measured, in one run: a JSON file, and tables and a plot in the documentation.
 
 With `--against COMMIT`: the cost of this tree and of a commit side by side, and nothing is written.
 """
@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,14 @@ from .servers import (
     start_ours,
     stop,
 )
-from .tables import tables
+from .tables import summary, tables
 from .works import FUNCTION, LARGE, MESSAGES, RESPONSES, TEXTS, WORKS, Paced
 
 RESULT = HERE / "results.json"
-PAGE = HERE.parent / "docs" / "performance.md"
-PLOT = HERE.parent / "docs" / "performance.svg"
+DOCS = HERE.parent / "docs"
+SUMMARY = DOCS / "performance.md"
+PAGE = DOCS / "contributing" / "measurements.md"
+PLOT = DOCS / "performance.svg"
 BEGIN, END = "<!-- written by make bench-report -->", "<!-- end of what make bench-report writes -->"
 
 
@@ -80,6 +83,7 @@ def run(rounds: int, seconds: float, mlserver: bool) -> dict[str, Any]:
     cpus = sorted(os.sched_getaffinity(0))
     servers, callers = {cpus[0]}, {cpus[-1]}
     found: dict[str, Any] = {
+        "date": datetime.now(UTC).date().isoformat(),
         "cores": len(cpus),
         "python": platform.python_version(),
         "rounds": rounds,
@@ -176,11 +180,16 @@ def raw_memory(runner: asyncio.Runner, start: Start) -> float:
 
 def write(found: dict[str, Any]) -> None:
     """Put the tables and the plot where the documentation has them."""
-    page = PAGE.read_text()
-    head, _, rest = page.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    PAGE.write_text(f"{head}{BEGIN}\n\n{tables(found)}\n{END}{tail}")
+    _replace(SUMMARY, summary(found))
+    _replace(PAGE, tables(found))
     plot(found["works"])
+
+
+def _replace(page: Path, text: str) -> None:
+    """Replace the generated part of a page."""
+    head, _, rest = page.read_text().partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    page.write_text(f"{head}{BEGIN}\n\n{text}\n{END}{tail}")
 
 
 def plot(works: Figures) -> None:

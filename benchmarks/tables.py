@@ -1,4 +1,4 @@
-"""The tables of the documentation."""
+"""The tables of the documentation: a summary for users, and everything for contributors."""
 
 from typing import Any
 
@@ -6,14 +6,56 @@ from . import ports
 from .run import STREAMS, Cell, Figures
 from .works import CALLERS, WORKS
 
+REQUESTS = {
+    "REST infer, FP32 [1,4]": "REST, 4 numbers",
+    "REST infer of a function, two numbers": "REST, 2 numbers, function",
+    "gRPC infer, FP32 [1,4], raw": "gRPC, 4 numbers",
+    "REST JSON, FP32 [1,3,224,224]": "REST, JSON image",
+    "REST binary, FP32 [1,3,224,224]": "REST, binary image",
+    "gRPC raw, FP32 [1,3,224,224]": "gRPC, image",
+}
+"""The requests of the summary: names of works, and the names that users see."""
+
+TOKENS = {
+    "SSE, 256 tokens of a function": "event stream, function",
+    "SSE, 256 tokens": "event stream, class",
+    "chat completions, 256 tokens": "OpenAI chat completions",
+    "gRPC stream, 256 messages": "gRPC stream, class",
+}
+"""The streams of the summary, in the same form."""
+
+
+def summary(found: dict[str, Any]) -> str:
+    """The two tables of the performance page: the server CPU of a request, and of a streamed token."""
+    intro = f"Measured on {found['date']}, {found['cores']} virtual cores, Python {found['python']}."
+    parts = [intro, "", *_costs("request", REQUESTS, found["works"])]
+    return "\n".join([*parts, "", *_costs("streamed token", TOKENS, found["works"]), ""])
+
+
+def _costs(unit: str, names: dict[str, str], works: Figures) -> list[str]:
+    def cost(cells: dict[str, Cell], server: str) -> str:
+        if server not in cells:
+            return ""
+        value = cells[server]["cpu_us"]
+        return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+    lines = [f"| {unit}, CPU µs | inferstream | bare server | other server |", "|---|---|---|---|"]
+    for work, name in names.items():
+        cells = works[work]
+        others = [f"{cost(cells, other)} ({other})" for other in ("MLServer", "LitServe") if other in cells]
+        lines.append(
+            f"| {name} | {cost(cells, 'inferstream')} | {cost(cells, 'bare')} | {', '.join(others)} |"
+        )
+    return lines
+
 
 def tables(found: dict[str, Any]) -> str:
     lines = [
-        f"`{found['command']}` on {found['cores']} cores, Python {found['python']}: servers on one, load on "
-        f"another, {CALLERS} callers for small work, medians of {found['rounds']} interleaved rounds of "
-        f"{found['seconds']:g} s. CPU is the server's, user and system.",
+        f"`{found['command']}` on {found['cores']} cores, Python {found['python']}: servers on one core, load on "
+        f"the other, {CALLERS} callers for small work, medians of {found['rounds']} interleaved rounds of "
+        f"{found['seconds']:g} s. CPU is user and system time of the server.",
         "",
-        "| work | bare µs | FastAPI µs | inferstream µs | ratio | goal | MLServer µs | MLServer to inferstream |",
+        "| work | bare µs | FastAPI µs | inferstream µs | ratio | goal | MLServer µs | MLServer / inferstream |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for work in WORKS:
@@ -98,7 +140,7 @@ def _chat(works: Figures) -> list[str]:
             else []
         ),
     ]
-    lines = ["| a streamed token | server CPU µs | to chat completions |", "|---|---|---|"]
+    lines = ["| streamed token | server CPU µs | relative to chat completions |", "|---|---|---|"]
     return lines + [f"| {name} | {cost:,.1f} | {cost / ours:.2f} |" for name, cost in rows]
 
 
@@ -140,7 +182,7 @@ def _footprint(found: dict[str, Any]) -> list[str]:
             f"{hundred['seconds']:.2f} s, CPU {hundred['cpu']:.2f} s",
         ),
         (
-            "for scale: uvicorn, FastAPI, grpc.aio and NumPy alone",
+            "for comparison: only uvicorn, FastAPI, grpc.aio and NumPy",
             "",
             f"{bare['seconds']:.2f} s, CPU {bare['cpu']:.2f} s, {bare['rss'] / 1e6:.0f} MB",
         ),
@@ -152,12 +194,12 @@ def _footprint(found: dict[str, Any]) -> list[str]:
             ", ".join(f"{cost:.0f}" for cost in connections.values()) + " µs",
         ),
         (
-            "small request beside 1, 1,000 models",
+            "small request with 1, 1,000 models loaded",
             "flat",
             ", ".join(f"{cost:.0f}" for cost in models.values()) + " µs",
         ),
         (
-            "small request over HTTP/1.1, one port by two",
+            "small HTTP/1.1 request: one port, relative to two",
             "≤ 1.02",
             f"{ports.ratio(found['ports']):.3f}",
         ),
@@ -166,6 +208,6 @@ def _footprint(found: dict[str, Any]) -> list[str]:
         ("`/metrics/load` every 50 ms, the same", "", looks("load, paced")),
         ("`/v2/health/live` every 50 ms, the same", "", looks("live, paced")),
     )
-    return ["| beside the requests | goal | inferstream |", "|---|---|---|"] + [
+    return ["| startup, memory and scaling | goal | inferstream |", "|---|---|---|"] + [
         f"| {name} | {goal} | {value} |" for name, goal, value in rows
     ]

@@ -230,7 +230,7 @@ WORKS = (
         _tensor(load.grpc_raw, IMAGE, 4),
     ),
     Work(
-        "gRPC raw 600 KB, the bare server without other work",
+        "gRPC raw 600 KB, a bare server only for this",
         "tensor",
         "grpc",
         "grpc-sync-600",

@@ -1,6 +1,6 @@
 """The idea of the server without a server: a call opens a reply, through a chain of handlers that is built once.
 
-The names are those of inferstream/dataplane. docs/architecture/idea.md says what it shows.
+The names are those of inferstream/dataplane. docs/architecture/idea.md explains the output.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """inferstream: a streaming model server for the V2 / Open Inference Protocol.
 
-Everything that a model's author needs is a name of this package. Each is imported on first use, so that
-`import inferstream` stays cheap.
+This package exports everything that you need to write a model. Each name is imported on first use, so
+`import inferstream` is cheap.
 """
 
 import sys
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .codecs.values.arrays import TensorInput as TensorInput
     from .codecs.values.arrays import TensorOutput as TensorOutput
     from .context import RequestContext, request_context
-    from .errors import CodecError, InferstreamError, ModelError, Refused
+    from .errors import CallFailed, CodecError, InferstreamError, ModelError, Refused
     from .functions.app import App
     from .functions.event import Event
     from .functions.injection import State
@@ -58,6 +58,7 @@ __all__ = [
     "AsyncClient",
     "Base64Codec",
     "CallEnd",
+    "CallFailed",
     "CallInfo",
     "Client",
     "CodecError",
@@ -103,7 +104,7 @@ __all__ = [
     "testing",
     "types",
 ]
-"""Without PandasCodec, which is a name of this package too: pandas is an extra, and a star import must not need it."""
+"""PandasCodec is omitted because pandas is optional: `from inferstream import *` must work without it."""
 
 _NAMES = {
     "cli.serve": "serve",
@@ -111,7 +112,7 @@ _NAMES = {
     "clients.client": "AsyncClient",
     "codecs.values.arrays": "TensorInput TensorOutput",
     "context": "RequestContext request_context",
-    "errors": "CodecError InferstreamError ModelError Refused",
+    "errors": "CallFailed CodecError InferstreamError ModelError Refused",
     "functions.app": "App",
     "functions.event": "Event",
     "functions.injection": "Depends State",
@@ -128,7 +129,7 @@ _NAMES = {
     "types": "Headers InferenceRequest InferenceResponse MetadataTensor "
     "Parameters RequestInput RequestOutput ResponseOutput",
 }
-"""The names that each module of the package gives to the package."""
+"""The exported names, grouped by the module that defines them."""
 
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
@@ -144,13 +145,16 @@ def __getattr__(name: str) -> Any:
 
 
 class MovedModules:
-    """Finds what no other finder has found: modules that have left this package for a plug-in."""
+    """An import finder for modules that have moved from this package to a plug-in.
+
+    It runs after all other finders.
+    """
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> Any:
         if not name.startswith(f"{__name__}."):
             return None
-        return import_module(".compat.moved", __name__).find_moved(name)
+        return import_module(".compat.moved_modules", __name__).find_moved_module(name)
 
 
 sys.meta_path.append(MovedModules)

@@ -1,4 +1,4 @@
-"""`python -m inferstream` is the command line."""
+"""The entry point of `python -m inferstream`, the command line."""
 
 from .cli.main import app
 

@@ -1,4 +1,4 @@
-"""Settings of the memory allocator: the memory of freed tensors is used again, not returned to the kernel."""
+"""Memory allocator settings: reuse the memory of freed tensors instead of returning it to the kernel."""
 
 import os
 import sys
@@ -6,34 +6,34 @@ import sys
 M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1
 
 THRESHOLDS = {
-    M_MMAP_THRESHOLD: 32 * 2**20,  # the most that glibc accepts
+    M_MMAP_THRESHOLD: 32 * 2**20,  # the highest value that glibc accepts
     M_TRIM_THRESHOLD: 128 * 2**20,
 }
-"""Bytes from which a buffer has pages of its own, and free bytes at the end of the heap that go back to the kernel.
+"""The size in bytes from which buffers use mmap, and the free bytes that glibc keeps at the top of the heap.
 
-A page from the kernel is cleared and mapped anew, and a tensor has one for each 4 KiB.
+The kernel has to clear and map each new page of 4 KiB, which is slow for large tensors. See mallopt(3).
 """
 
 VARIABLES = {"MALLOC_MMAP_THRESHOLD_": "", "MALLOC_TRIM_THRESHOLD_": "", "GLIBC_TUNABLES": "glibc.malloc."}
-"""By what an operator may have chosen the thresholds, if its value has this text."""
+"""Environment variables that override the thresholds if their value contains the given string."""
 
 
 def keep_freed_memory() -> None:
-    """Raise glibc's thresholds, unless the environment has them. Without glibc nothing happens."""
+    """Raise glibc's thresholds, unless environment variables set them. Does nothing without glibc."""
     if sys.platform != "linux" or _chosen():
         return
-    import ctypes  # late: it is slow to import
+    import ctypes  # imported lazily: it is slow to import
 
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except AttributeError:  # musl has no such function
+    except AttributeError:  # musl does not have it
         return
     for parameter, value in THRESHOLDS.items():
         mallopt(parameter, value)
 
 
 def return_freed_memory() -> None:
-    """Give freed pages back to the kernel, those between used ones too. Without glibc nothing happens."""
+    """Return all freed pages to the kernel, including pages between used ones. Does nothing without glibc."""
     import ctypes
 
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:

@@ -1,4 +1,4 @@
-"""The current request, as model code can ask about it, and the models that it may call."""
+"""The request context that model code can read, and the models that it may call."""
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
@@ -6,23 +6,23 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 request_id_var: ContextVar[str] = ContextVar("request_id", default="")
-"""The X-Request-Id of the request that is served; empty without one."""
+"""The X-Request-Id of the current request, or an empty string."""
 
 
 class Occupancy(Protocol):
-    """A thread that works for a request; a `concurrent.futures.Future` is one."""
+    """A thread that is executing a request, for example a `concurrent.futures.Future`."""
 
     def done(self) -> bool:
-        """Whether the request no longer occupies the thread."""
+        """Whether the thread has finished the request."""
 
     def add_done_callback(self, fn: Callable[[Any], object], /) -> None:
-        """Call `fn` when it no longer does, in any thread."""
+        """Call `fn`, in any thread, when the thread has finished the request."""
 
 
 class ModelCall(Awaitable[Any], Protocol):
-    """A call of another model: `await` gives its value, `async for` the items of its stream.
+    """A call to another model: `await` returns its value, `async for` iterates over its stream.
 
-    In code that is no coroutine, `result()` gives the value and `for` the items.
+    In synchronous code, use `result()` for the value and `for` for the items.
     """
 
     def __await__(self) -> Generator[Any, Any, Any]: ...
@@ -35,9 +35,10 @@ class ModelCall(Awaitable[Any], Protocol):
 
 
 class OtherModels(Protocol):
-    """The models that the one whose code runs may call: those that its setting `calls` names.
+    """The models that the current model may call, listed in its `calls` setting.
 
-    `models.embed(text)` and `models["embed"](text)` are calls. Arguments are given by name, or in the model's order.
+    Call them as `models.embed(text)` or `models["embed"](text)`. Pass arguments by name, or in the model's
+    order.
     """
 
     def __getattr__(self, name: str) -> Callable[..., ModelCall]: ...
@@ -49,7 +50,10 @@ models_var: ContextVar[OtherModels | None] = ContextVar("models", default=None)
 
 
 def models() -> OtherModels:
-    """The models that the running one may call. Raises RuntimeError outside of model code, or without `calls`."""
+    """Return the models that the current model may call.
+
+    Raises RuntimeError outside model code or without `calls`.
+    """
     models = models_var.get()
     if models is None:
         raise RuntimeError(
@@ -59,9 +63,10 @@ def models() -> OtherModels:
 
 
 class RequestContext:
-    """The time left for a request, and whether its client still waits.
+    """The context of a request: the time left, cancellation, headers and related values.
 
-    Async code is cancelled and generators are closed. Blocking code that runs long must check `cancelled` itself.
+    Async code is cancelled and generators are closed. Long-running blocking code must check `cancelled`
+    itself.
     """
 
     __slots__ = ("_carried", "_deadline", "cache_salt", "cancelled", "single", "thread")
@@ -73,21 +78,21 @@ class RequestContext:
         carried: tuple[Callable[..., Mapping[str, str]], *tuple[Any, ...]] | None = None,
         cache_salt: str = "",
     ) -> None:
-        """`carried` is a function and its arguments, which make the headers if model code reads them."""
+        """`carried` is a function and its arguments. It builds the headers when model code reads them."""
         self._deadline = None if remaining is None else time.monotonic() + remaining
         self._carried = carried
         self.single = single
-        """Whether the client takes one response only, so that a streaming model may put everything into one."""
+        """Whether the client accepts only one response, so that a stream can be sent as a whole."""
         self.cache_salt = cache_salt
-        """Keeps the caches of the client's principal apart, such as prefixes that a language model reuses."""
+        """A key that separates the caches of principals, for example cached prefixes of a language model."""
         self.cancelled = False
-        """Whether the client has left or the deadline has passed."""
+        """Whether the client has disconnected or the deadline has passed."""
         self.thread: Occupancy | None = None
-        """The thread that the request occupies, if any. The execution sets it."""
+        """The thread that the request occupies, if any. The code that executes the call sets it."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Headers of the request, or metadata of its RPC."""
+        """Headers of the request, or metadata of the RPC."""
         if self._carried is None:
             return {}
         make, *parts = self._carried
@@ -99,17 +104,20 @@ class RequestContext:
 
     @property
     def request_id(self) -> str | None:
-        """The X-Request-Id of the current request; None if it has none."""
+        """The X-Request-Id of the current request, or None."""
         return request_id_var.get() or None
 
     @property
     def models(self) -> OtherModels:
-        """The models that the running one may call: those that its setting `calls` names. Raises RuntimeError."""
+        """The models that the current model may call, listed in its setting `calls`.
+
+        Raises RuntimeError if it lists none.
+        """
         return models()
 
     @property
     def time_remaining(self) -> float | None:
-        """Seconds until the deadline, negative after it; None without a deadline."""
+        """Seconds until the deadline, negative after it. None without a deadline."""
         return None if self._deadline is None else self._deadline - time.monotonic()
 
 
@@ -117,7 +125,7 @@ _current: ContextVar[RequestContext | None] = ContextVar("request_context", defa
 
 
 def request_context() -> RequestContext:
-    """The context of the request whose model code is running. Raises RuntimeError outside of model code."""
+    """Return the context of the current request. Raises RuntimeError outside model code."""
     context = _current.get()
     if context is None:
         raise RuntimeError("there is a request context only in a model's predict, predict_stream and admit")
@@ -125,4 +133,4 @@ def request_context() -> RequestContext:
 
 
 enter = _current.set
-"""Make a context the current one of the task or thread that will run model code."""
+"""Set the current context of the task or thread that will run model code."""

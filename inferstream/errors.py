@@ -1,4 +1,4 @@
-"""All errors of the package. Each class has one code, for which `statuses.py` has a status on each transport.
+"""The exceptions of inferstream. `statuses.py` maps the code of each class to its HTTP and gRPC statuses.
 
 InferstreamError
     AlreadyExists, DeadlineExceeded, Draining, NotStarted, PayloadTooLarge, PermissionDenied, Unsupported, Overloaded
@@ -7,7 +7,7 @@ InferstreamError
         FetchEnded (plugins/sources/transfer.py)
     UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
     ModelError
-        ModelLoadFailed, ModelNotReady, RowErrors (rows.py)
+        ModelLoadFailed, ModelNotReady, RowErrors (rows.py), ScoringError (plugins/kubernetes)
         Refused
             LimitExceeded (keys/errors.py), Unauthenticated (keys/errors.py)
     InvalidRequest
@@ -29,21 +29,36 @@ InferstreamError
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .extras import install_command as install_command
 from .statuses import Code as Code
-from .statuses import code_of_http
+from .statuses import find_code
+
+HINT = "; hint: "
+"""The separator between a message and its hint, the next step."""
+
+
+def describe_failure(message: str) -> str:
+    """Format a message as commands print it: `error: MESSAGE`, with its hint on a second line."""
+    return f"error: {message}".replace(HINT, "\nhint: ")
 
 
 class InferstreamError(Exception):
-    """Base of every error. `message` may reach a client; it holds no path and no traceback."""
+    """Base class of all errors.
+
+    `message` may be sent to a client, so it contains no path and no traceback.
+    """
 
     code = Code.INTERNAL
 
     told = False
-    """Whether the logs have lines of what it stands for."""
+    """Whether the error has already been logged."""
 
     refuses_caller = False
-    """Whether the caller has no right to the operation, or has reached a limit of its own. Every API over HTTP shows
-    the status then, even one with a status in its bodies."""
+    """Whether the caller lacks a permission or has exceeded its own limit.
+
+    Every HTTP API then returns the error's status, even an API that otherwise reports errors in the body of a
+    200.
+    """
 
     def __init__(self, message: str) -> None:
         # Model code may pass any text, and no transport carries a lone surrogate.
@@ -52,34 +67,40 @@ class InferstreamError(Exception):
 
 
 class ModelError(InferstreamError):
-    """Model code raises it. A client gets the message and the HTTP status, or the gRPC status for that."""
+    """An error that model code raises.
+
+    The client receives its message and its HTTP status, or the matching gRPC status.
+    """
 
     own_status = True
-    """Whether a client gets `status_code` and not the status of `code`."""
+    """Whether the client receives `status_code` instead of the status of `code`."""
 
     def __init__(self, msg: str, status_code: int = 400) -> None:
         super().__init__(msg)
         self.status_code = status_code
-        self.code = code_of_http(status_code)
+        self.code = find_code(status_code)
 
 
 class Refused(ModelError):
-    """The error of a middleware that refuses a call. After `retry_after` seconds another attempt may succeed."""
+    """Raised by middleware to reject a call.
+
+    `retry_after` is the time in seconds after which a retry may succeed.
+    """
 
     def __init__(self, message: str, status: int = 403, retry_after: int | None = None) -> None:
         super().__init__(message, status)
         self.retry_after = retry_after
-        self.headers: Mapping[str, str] = {}  # further headers of the response over HTTP
-        self.fields: Mapping[str, str] = {}  # further fields of its body over V2
+        self.headers: Mapping[str, str] = {}  # additional headers of the HTTP response
+        self.fields: Mapping[str, str] = {}  # additional fields of the V2 error body
 
 
 def own_status(error: BaseException) -> int | None:
-    """The status that model code chose for an error; None without one."""
+    """Return the HTTP status that model code chose for an error, or None."""
     return error.status_code if isinstance(error, ModelError) and error.own_status else None
 
 
 class InvalidRequest(InferstreamError):
-    """The request violates the protocol or the model's declaration. `detail` lists the faults."""
+    """The request violates the protocol or the model's signature. `detail` lists the violations."""
 
     code = Code.INVALID
 
@@ -89,7 +110,10 @@ class InvalidRequest(InferstreamError):
 
 
 class CodecError(InvalidRequest, ModelError):
-    """A codec cannot decode or encode a payload: one that model code made if `of_output`. Model code may catch it."""
+    """A codec cannot decode or encode a payload. Model code may catch it.
+
+    `of_output` is true if model code produced the payload, so that the client is not at fault.
+    """
 
     def __init__(self, msg: str, of_output: bool = False) -> None:
         super().__init__(msg)
@@ -112,7 +136,7 @@ class CodecNotFound(CodecError):
 
 
 class OutputNotFound(CodecError):
-    """A method with `@decode_args` returned a value that no output can hold."""
+    """A method with `@decode_args` returned a value that no codec can encode."""
 
     def __init__(self, output_idx: int, output_type: type | str, output_hints: Sequence[type | str]) -> None:
         hints = ", ".join(map(_type_name, output_hints))
@@ -124,7 +148,10 @@ class OutputNotFound(CodecError):
 
 
 class InputsNotFound(CodecError):
-    """The inputs of a request do not match a signature: `inputs` are left over, or `input_hints` have no input."""
+    """The inputs of a request do not match a signature.
+
+    Either `inputs` are unexpected, or those in `input_hints` are missing.
+    """
 
     def __init__(self, inputs: Sequence[Any], input_hints: Mapping[str, Any]) -> None:
         if inputs:
@@ -141,7 +168,7 @@ def _type_name(hint: Any) -> str:
 
 
 class InvalidModelURI(InvalidRequest, ModelError):
-    """`parameters.uri` of a model names no file or folder. Model code may catch it."""
+    """The `parameters.uri` of a model does not name a file or folder. Model code may catch it."""
 
     def __init__(self, name: str, model_uri: str | None = None, why: str = "") -> None:
         which = f"{name} ({model_uri})" if model_uri else name
@@ -150,25 +177,28 @@ class InvalidModelURI(InvalidRequest, ModelError):
 
 
 class PayloadTooLarge(InferstreamError):
-    """A body exceeds the limit in bytes, before or after decompression."""
+    """A body exceeds the size limit, before or after decompression."""
 
     code = Code.TOO_LARGE
 
 
 class UnsupportedEncoding(InferstreamError):
-    """No route accepts the content encoding or media type."""
+    """The content encoding or media type of a request is not supported."""
 
     code = Code.UNSUPPORTED_ENCODING
 
 
 class NotFound(InferstreamError):
-    """No such name exists."""
+    """The name does not exist."""
 
     code = Code.NOT_FOUND
 
 
 class ModelNotFound(NotFound, ModelError):
-    """No loaded model has this name and version. A ModelError too, as in MLServer. `known` says which there are."""
+    """No loaded model has this name and version. `known` is a phrase that lists the available ones.
+
+    It is also a ModelError, as in MLServer.
+    """
 
     def __init__(self, name: str, version: str | None = None, known: str = "") -> None:
         which = (name or '""') + (f" with version {version}" if version else "")
@@ -178,7 +208,7 @@ class ModelNotFound(NotFound, ModelError):
 
 
 class Gone(NotFound, ModelError):
-    """A stream, or a part of one, that was here and is not any more."""
+    """The stream, or a part of it, existed but has been discarded."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -192,14 +222,14 @@ class AlreadyExists(InferstreamError):
 
 
 class PermissionDenied(InferstreamError):
-    """The caller may not perform the operation."""
+    """The caller is not allowed to perform the operation."""
 
     code = Code.PERMISSION_DENIED
     refuses_caller = True
 
 
 class ModelNotReady(ModelError):
-    """The model exists and is not ready."""
+    """The model exists but is not ready."""
 
     own_status = False
 
@@ -211,7 +241,7 @@ class ModelNotReady(ModelError):
 
 
 class Overloaded(InferstreamError):
-    """The queue is full; `retry_after` is a hint in seconds."""
+    """The server has no room for the request, for example in a queue. `retry_after` is in seconds."""
 
     code = Code.OVERLOADED
 
@@ -221,13 +251,13 @@ class Overloaded(InferstreamError):
 
 
 class WorkerLost(InferstreamError):
-    """The worker process of the request has ended, or a front end does not answer."""
+    """The worker process that ran the request has exited, or a front-end process does not respond."""
 
     code = Code.WORKER_LOST
 
 
 class DeadlineExceeded(InferstreamError):
-    """The deadline of the caller, or of the settings, has passed."""
+    """The deadline of the request, set by the client or by the settings, has passed."""
 
     code = Code.DEADLINE_EXCEEDED
 
@@ -247,7 +277,7 @@ class Draining(InferstreamError):
 class NotStarted(InferstreamError):
     """The models of a mounted application were never loaded."""
 
-    code = Code.DRAINING  # not NOT_READY: a status profile may map that to another status than 503
+    code = Code.DRAINING  # not NOT_READY, which a status profile may map to another status than 503
 
     def __init__(self) -> None:
         super().__init__(
@@ -257,7 +287,7 @@ class NotStarted(InferstreamError):
 
 
 class Abandoned(InferstreamError):
-    """The client left before the end of the reply. Watchers get this error; clients do not."""
+    """The client disconnected before the end of the response. Only observers receive this error."""
 
     code = Code.CANCELLED
 
@@ -266,7 +296,7 @@ class Abandoned(InferstreamError):
 
 
 class Cancelled(InferstreamError):
-    """The client cancelled one of several requests on its connection."""
+    """The client cancelled one of several requests on a shared connection."""
 
     code = Code.CANCELLED
 
@@ -275,13 +305,16 @@ class Cancelled(InferstreamError):
 
 
 class Unsupported(InferstreamError, NotImplementedError):
-    """The model or the server does not support the operation. It is a NotImplementedError for model code."""
+    """The model or the server does not support the operation.
+
+    Model code can catch it as a NotImplementedError.
+    """
 
     code = Code.UNSUPPORTED
 
 
 class InferenceFailed(InferstreamError):
-    """Model code raised. The log gets the chained cause; the client does not."""
+    """Model code raised an exception. The chained cause is logged but not sent to the client."""
 
 
 class InvalidOutput(InferenceFailed):
@@ -289,11 +322,17 @@ class InvalidOutput(InferenceFailed):
 
 
 class StepFailed(InferstreamError):
-    """Model code raised in a step of several streams. The log gets one record for all of them."""
+    """Model code raised an exception in a step shared by several streams.
+
+    It is logged once for all of them.
+    """
 
 
 class ModelLoadFailed(ModelError):
-    """A model failed to load. The message is one line; `status_code` comes from the model's own error."""
+    """A model failed to load.
+
+    The message is a single line. `status_code` is the HTTP status of the model's error, if it has one.
+    """
 
     def __init__(self, msg: str, status_code: int | None = None) -> None:
         super().__init__(msg, status_code or 500)
@@ -301,11 +340,11 @@ class ModelLoadFailed(ModelError):
 
 
 class CallFailed(InferstreamError):
-    """A call by one of our clients failed.
+    """A client's call failed.
 
-    `message` is that of the server, `status` its HTTP status or the one that belongs to its gRPC status, None for a
-    failure without one. If `retryable`, another attempt may succeed after `retry_after` seconds. If `unreachable`,
-    there was no connection.
+    `message` is the server's message. `status` is the HTTP status, or the HTTP equivalent of the gRPC status.
+    It is None if the server sent no status. If `retryable`, another attempt may succeed, after `retry_after`
+    seconds if set. If `unreachable`, no connection was established.
     """
 
     def __init__(
@@ -326,7 +365,7 @@ class CallFailed(InferstreamError):
 
     @property
     def status_name(self) -> str:
-        """The name or number of the status, as the transport has it; empty without one."""
+        """The status as the transport spells it: a gRPC name or an HTTP number. Empty without a status."""
         return str(self._status_name or "")
 
     def __str__(self) -> str:
@@ -334,23 +373,24 @@ class CallFailed(InferstreamError):
 
 
 class CallTimedOut(CallFailed, TimeoutError):
-    """The time limit of a client's call has passed, at the client or on the server."""
+    """A call exceeded its time limit, at the client or on the server."""
 
 
 class ConnectionFailed(CallFailed, ConnectionError):
-    """A client has no connection to the server, or lost it before the end of the response."""
+    """A client could not connect to the server, or lost the connection before the end of the response."""
 
 
 class InvalidSettings(InferstreamError):
-    """A settings file, variable or flag is wrong. The message names the source, field and rule. No client gets it."""
+    """A settings file, variable or flag is invalid.
+
+    The message names the source, field and rule. Never sent to clients.
+    """
 
     code = Code.INVALID
 
 
 class MissingExtra(InvalidSettings, ImportError):
-    """A package of an extra is not installed."""
+    """A package of an optional extra is not installed."""
 
     def __init__(self, what: str, extra: str, missing: ModuleNotFoundError) -> None:
-        super().__init__(
-            f'{what} needs `pip install "inferstream[{extra}]"`: {missing.name} is not installed'
-        )
+        super().__init__(f"{what} needs {missing.name}, which is not installed{HINT}{install_command(extra)}")

@@ -1,29 +1,33 @@
-"""Settings of the garbage collector: few runs, and none over permanent objects."""
+"""Garbage collector settings: infrequent collections that skip permanent objects."""
 
 import asyncio
 import gc
 
 YOUNG = 5_000
-"""New objects after which the collector runs.
+"""The threshold of the youngest generation, in objects.
 
-Forty requests in progress reach Python's default of 700. Then the collector scans each of them repeatedly: 64 batched
-callers cost 145 µs each in process with 700, and 136 with this number, as without a collector. Requests leave no
-garbage, but models may leave large objects, so the number is not higher.
+As few as 40 requests in progress reach Python's default of 700, and their objects are then scanned
+repeatedly. With 64 callers of a batched model in process, a call takes 145 µs with 700 and 136 µs with this
+threshold, the same as without a collector. Requests create no garbage, but models may create large objects,
+so the threshold is not higher.
 """
 
 
 SOON = 1.0
-"""Seconds after which a model's objects are collected, because what has unloaded it still refers to them."""
+"""The delay of a collection, in seconds.
+
+It is needed because the code that unloads a model refers to the model until the unload is complete.
+"""
 
 _settled = False
 _due: asyncio.AbstractEventLoop | None = None
-"""The event loop that will collect."""
+"""The event loop that a collection is scheduled on."""
 _again = False
-"""Whether a model was unloaded since then, so that one collection may come too early for it."""
+"""Whether another model was unloaded after the collection was scheduled, so that one more is needed."""
 
 
-def settle() -> None:
-    """Exclude all present objects from later collections."""
+def freeze_objects() -> None:
+    """Collect garbage, and exclude all remaining objects from later collections."""
     global _settled
     _settled = True
     gc.collect()
@@ -31,11 +35,12 @@ def settle() -> None:
     gc.set_threshold(YOUNG)
 
 
-def settle_soon() -> None:
-    """Collect what models leave that are unloaded now, also where `settle` has excluded it.
+def schedule_collection() -> None:
+    """Schedule a collection of unloaded models, including objects that `settle` has excluded.
 
-    A model and the stages around it refer to each other. Without a collection their memory stays for as long as the
-    process makes few other objects. In a program of others, which has not called `settle`, nothing happens.
+    A model and the stages around it refer to each other, so only the collector can free them, and without
+    this call it might not run for a long time. Does nothing unless `settle` was called, for example in a
+    program that embeds the server.
     """
     global _due, _again
     loop = asyncio.get_running_loop()
@@ -49,6 +54,6 @@ def _collect() -> None:
     global _due
     _due = None
     if _again:
-        settle_soon()
+        schedule_collection()
     gc.unfreeze()
-    settle()
+    freeze_objects()

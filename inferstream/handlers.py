@@ -9,14 +9,14 @@ _MARK = "__custom_handler__"
 
 
 class CustomHandler(NamedTuple):
-    """A custom route of a model: a path, which may hold `{parameters}`, and an HTTP method."""
+    """A custom route of a model: a path, which may contain `{parameters}`, and an HTTP method."""
 
     rest_path: str
     rest_method: str = "POST"
 
 
 class HttpRequest(NamedTuple):
-    """A whole HTTP request; `query` is the part after the question mark."""
+    """A complete HTTP request. `query` is the part after the question mark."""
 
     method: str
     path: str
@@ -24,24 +24,27 @@ class HttpRequest(NamedTuple):
     headers: list[tuple[bytes, bytes]]
     body: bytes
     client: tuple[str, int] | None = None
-    """The client's address."""
+    """The host and port of the client."""
     scheme: str = "http"
     root_path: str = ""
-    """Where the application is mounted, which `path` leaves out."""
+    """The path where the application is mounted, which `path` does not include."""
 
 
 class ResponseBody(Protocol):
-    """The rest of a response body, which its route still sends."""
+    """The rest of a response body that the route is still sending."""
 
     async def read(self) -> bytes:
-        """The next bytes, as soon as there are any; empty at the end. Raises what the route raises."""
+        """Return the next bytes, as soon as they are available, or empty bytes at the end.
+
+        Raises the error that the route raises.
+        """
 
     async def aclose(self) -> None:
-        """Stop reading. A route that has not sent everything sees a disconnect."""
+        """Stop reading. If the route has not sent everything, it receives a disconnect."""
 
 
 class HttpResponse(NamedTuple):
-    """An HTTP response. If it has a `rest`, that follows `body`, and its reader closes it."""
+    """An HTTP response. `rest`, if set, follows `body`, and its reader must close it."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -50,16 +53,16 @@ class HttpResponse(NamedTuple):
 
 
 RouteHandler = Callable[[HttpRequest], Awaitable[HttpResponse]]
-"""Serves the requests to one model's custom routes."""
+"""Handles requests to the custom routes of one model."""
 
 
 def custom_handler(rest_path: str, rest_method: str = "POST") -> Callable[[Decorated], Decorated]:
-    """Decorator: serve `rest_method rest_path` by a method of a model.
+    """Decorate a model method to serve `rest_method rest_path`.
 
-    FastAPI reads the parameters by their annotations and writes the return value. It reads a body without a content
-    type as JSON. The method runs in the process of the model. It can return any Starlette response: streams are sent as
-    they come, and background tasks run after the response. A route for GET serves HEAD too. The model does not load if
-    FastAPI rejects the route.
+    FastAPI parses the parameters according to their annotations and serializes the return value. A body
+    without a content type is parsed as JSON. The method runs in the process of the model. It can return any
+    Starlette response, so streams are sent piece by piece, and background tasks run after the response. A GET
+    route also serves HEAD. The model fails to load if FastAPI rejects the route.
     """
 
     def mark(method: Decorated) -> Decorated:
@@ -70,7 +73,7 @@ def custom_handler(rest_path: str, rest_method: str = "POST") -> Callable[[Decor
 
 
 def get_custom_handlers(model: object) -> list[tuple[CustomHandler, Callable[..., Any]]]:
-    """The custom routes of a model or its class, and their methods."""
+    """Return the custom routes of a model or model class, with their methods."""
     handlers = []
     kind = model if isinstance(model, type) else type(model)
     for name in dir(kind):

@@ -1,4 +1,4 @@
-"""`MLModel`, the base class of models, and `StepModel`, for streams that advance together."""
+"""`MLModel`, the base class of models, and `StepModel`, for continuous batching."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -31,57 +31,62 @@ from .types import (
 
 
 def _overridable(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Tell type checkers that a subclass may write `method` as `def`, `async def` or either kind of generator."""
+    """Let type checkers accept `def`, `async def` or either kind of generator as an override of `method`."""
     return method
 
 
 class MLModel:
     """One model. Override `load` to read artefacts, and `predict`, `predict_stream` or both.
 
-    **Thread.** Each method may be `def` or `async def`; `predict_stream` is a generator of either kind.
-    A `def` runs in a thread, several calls at once. The constructor, `load` and every `async def` of a model that has
-    any run in an event loop of the model's own, or in the server's with the setting `"loop": "server"`.
+    **Threads.** Each method can be `def` or `async def`, and `predict_stream` is a generator of either kind.
+    A `def` method runs in a thread, and several calls can run at once. If a model has an `async def` method,
+    its constructor, `load` and all its `async def` methods run in the model's own event loop. With the
+    setting `"loop": "server"`, they run in the server's event loop.
 
-    **Cancellation.** When a client leaves or its deadline passes, async code is cancelled at its `await`,
-    and a blocking generator is closed at its next `yield`. `finally` runs in both cases. A blocking `predict`
-    runs to its end; it can read `inferstream.request_context()` and stop.
+    **Cancellation.** If a client disconnects or its deadline passes, async code is cancelled at its `await`,
+    and a blocking generator is closed at its next `yield`. `finally` blocks run in both cases. A blocking
+    `predict` is not interrupted, but it can check `inferstream.request_context().cancelled` and stop.
 
-    **Errors.** A `ModelError` reaches the client with its message and status. Any other exception is a 500;
-    its details are only in the log.
+    **Errors.** A `ModelError` reaches the client with its message and status. Any other exception is logged,
+    and the client receives a 500 without details.
     """
 
     selects_outputs: ClassVar[bool | None] = False
-    """Whether `predict` itself returns the outputs that the request names, perhaps under other names.
+    """Whether `predict` itself selects the outputs that the request names, perhaps under other names.
 
     None: the server selects the requested outputs if the response has all of them.
     """
 
     for_mlserver: ClassVar[bool] = False
-    """Whether the class was written for MLServer. It is then served as there, unless a setting says otherwise."""
+    """Whether the class was written for MLServer.
+
+    The server then behaves like MLServer, unless a setting overrides it.
+    """
 
     gives_logprobs: ClassVar[bool] = False
-    """Whether its tokens carry log probabilities when the parameter `logprobs` of a request is true."""
+    """Whether the model's tokens carry log probabilities if the request parameter `logprobs` is true."""
 
     takes_token_ids: ClassVar[bool] = False
-    """Whether its text may be a JSON list of token numbers, when the parameter `token_ids` of a request is true."""
+    """Whether the prompt can be a JSON list of token ids if the request parameter `token_ids` is true."""
 
     separates_principals: ClassVar[bool] = False
-    """Whether it keeps something for later requests, and reads `request_context().cache_salt` to keep it apart."""
+    """Whether the model keeps state between requests and separates it by `request_context().cache_salt`."""
 
     kv_usage: float | None = None
-    """The part of its KV cache in use, 0 to 1, for load balancers and autoscalers; an attribute or a property.
+    """The fraction of the KV cache in use, 0 to 1, for load balancers and autoscalers.
 
-    None: it has no such cache, or does not report it. A `StepModel` then reports its active streams by `max_active`.
+    An attribute or a property. None if the model has no such cache or does not report it. A `StepModel` then
+    reports its active streams divided by `max_active`.
     """
 
     _description = Description()
-    """What a runtime knows of its model where nothing is declared. It replaces this when it loads."""
+    """Properties of a model that declares nothing. The runtime sets them when the model loads."""
 
     _class_inputs: Tensors = ()
     _class_outputs: Tensors = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Keep tensors that a class declares by attributes, so that these do not hide the properties."""
+        """Move tensors that a class declares as attributes, so that they do not hide the properties."""
         super().__init_subclass__(**options)
         for name in ("inputs", "outputs"):
             tensors = cls.__dict__.get(name)
@@ -93,34 +98,37 @@ class MLModel:
         self._settings = settings
         self._inputs_index: dict[str, MetadataTensor] = {}
         self._outputs_index: dict[str, MetadataTensor] = {}
-        self.inputs = settings.inputs or _copied(self._class_inputs)
-        self.outputs = settings.outputs or _copied(self._class_outputs)
-        # Not by the setters: an annotation must not choose a codec in `decode` of a model that declares none.
+        self.inputs = settings.inputs or _copy_tensors(self._class_inputs)
+        self.outputs = settings.outputs or _copy_tensors(self._class_outputs)
+        # Not through the setters: without a declaration, an annotation must not choose a codec in `decode`.
         annotated = annotated_signature(type(self))
         if annotated.inputs and not self.inputs:
-            self._inputs = _copied(annotated.inputs)
+            self._inputs = _copy_tensors(annotated.inputs)
         if annotated.outputs and not self.outputs:
-            self._outputs = _copied(annotated.outputs)
+            self._outputs = _copy_tensors(annotated.outputs)
         self.ready = False
 
     @property
     def name(self) -> str:
-        """Name of the model, as clients address it."""
+        """The name of the model in requests."""
         return self._settings.name
 
     @property
     def version(self) -> str | None:
-        """Version of the model; None for a model without a version."""
+        """The version of the model, or None."""
         return self._settings.version
 
     @property
     def settings(self) -> ModelSettings:
-        """Settings of the model: `model-settings.json` and the environment."""
+        """The settings of the model, from `model-settings.json` and the environment."""
         return self._settings
 
     @property
     def inputs(self) -> list[MetadataTensor]:
-        """Declared inputs, else those of the annotations of `@decode_args`; `load` may replace them."""
+        """Declared inputs, or the inputs that `@decode_args` annotations describe.
+
+        `load` may replace them.
+        """
         return self._inputs
 
     @inputs.setter
@@ -130,7 +138,10 @@ class MLModel:
 
     @property
     def outputs(self) -> list[MetadataTensor]:
-        """Declared outputs, else those of the annotations of `@decode_args`; `load` may replace them."""
+        """Declared outputs, or the outputs that `@decode_args` annotations describe.
+
+        `load` may replace them.
+        """
         return self._outputs
 
     @outputs.setter
@@ -140,35 +151,39 @@ class MLModel:
 
     @_overridable
     async def load(self) -> bool | None:
-        """Read artefacts and prepare the model, once, before its first request.
+        """Read artefacts and prepare the model. Called once, before the first request.
 
-        Return False if the model cannot serve; None counts as True. An exception fails the load, and its
-        reason is in the repository index. The setting `model_load_timeout` limits the time, in seconds.
+        Return False if the model cannot serve requests. None counts as True. An exception fails the load, and
+        the repository index shows the reason. The setting `model_load_timeout` limits the time, in seconds.
         """
         return True
 
     @_overridable
     async def unload(self) -> bool | None:
-        """Release the resources of `load`, once, after the last call has ended. The result is ignored."""
+        """Release the resources that `load` acquired. Called once, after the last call has finished.
+
+        The result is ignored.
+        """
         return True
 
     @_overridable
     async def predict(self, payload: InferenceRequest) -> "Item":
-        """Return the response to one request: an `InferenceResponse`, or a text as `str` or `Token`.
+        """Return the response to one request: an `InferenceResponse`, or generated text as `str` or `Token`.
 
-        Inputs and outputs are tensors with a name, a datatype, a shape and data in row-major order. Use codecs
-        to convert them. With batching, the first dimension of `payload` holds the rows of several requests, and
-        the response must have as many rows. Raises Unsupported unless overridden.
+        Inputs and outputs are tensors with a name, a datatype, a shape and data in row-major order. Use
+        codecs to convert them. With batching, the first dimension of `payload` holds the rows of several
+        requests, and the response must have the same number of rows. Raises Unsupported unless overridden.
         """
         raise Unsupported(f"Model {self.name} does not implement predict.")
 
     @_overridable
     async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator["Item"]:
-        """Yield any number of items (tensors, `str`, `Token`); by default one, from `predict`.
+        """Yield any number of items (tensors, `str`, `Token`). The default yields the result of `predict`.
 
-        A blocking generator gets a plain iterator. REST gives one request; gRPC and WebSocket may give several,
-        and the iterator then waits for the client. The server takes the next response when the reader has room
-        for it. An exception after the first response ends the stream with a typed error.
+        A blocking generator receives a plain iterator. REST sends one request. gRPC and WebSocket may send
+        several, and the iterator then waits for the client. The server requests the next item when the
+        client's buffer has room for it. If an exception is raised after the first item, the stream stops with
+        a typed error.
         """
         async for payload in payloads:
             response = self.predict(payload)
@@ -176,7 +191,11 @@ class MLModel:
             return
 
     async def metadata(self) -> MetadataModelResponse:
-        """Metadata of the model: name, platform, versions, declared inputs and outputs, else the described ones."""
+        """Return the model's metadata: name, platform, versions, and the declared inputs and outputs.
+
+        If nothing is declared, the inputs and outputs are the ones that the runtime detected when the model
+        loaded.
+        """
         described = self._description
         model = MetadataModelResponse(
             name=self.name,
@@ -187,26 +206,26 @@ class MLModel:
         )
         if self._settings.parameters is not None:
             known = {"content_type": self._settings.parameters.content_type}
-            model.parameters = Parameters(**known, **described.parameters)
+            model.parameters = Parameters(**{**known, **described.parameters})
         elif described.parameters:
             model.parameters = Parameters(**described.parameters)
         return model
 
     def decode(self, request_input: RequestInput, default_codec: InputCodecLike | None = None) -> Any:
-        """Decode an input by its own content type, else the declared one, else `default_codec`.
+        """Decode an input by its content type, by the declared content type, or with `default_codec`.
 
-        Without any of these, return the `TensorData` of the input. An input is decoded once; later calls return
-        the same object. Arrays may be read-only, because they may share the memory of the request.
-        Raises CodecError if the data do not fit the codec.
+        Without any of these, return the `TensorData` of the input. An input is decoded once, and later calls
+        return the same object. Arrays may be read-only, because they may share the memory of the request.
+        Raises CodecError if the data does not fit the codec.
         """
         return decode_request_input(request_input, self._inputs_index, default_codec)
 
     def decode_request(
         self, inference_request: InferenceRequest, default_codec: RequestCodecLike | None = None
     ) -> Any:
-        """Decode a request by its own content type, else the model's, else `default_codec`.
+        """Decode a request by its content type, by the model's content type, or with `default_codec`.
 
-        Without any of these, return the request. Raises CodecError if the data do not fit the codec.
+        Without any of these, return the request. Raises CodecError if the data does not fit the codec.
         """
         parameters = self._settings.parameters
         content_type = parameters.content_type if parameters is not None else None
@@ -217,23 +236,23 @@ class MLModel:
     ) -> ResponseOutput:
         """Encode a payload as the output that `request_output` names.
 
-        The codec is that of the requested content type, else the declared one, else the first that can encode the
-        payload. Raises CodecNotFound without a codec, and CodecError if the codec refuses the payload.
+        The codec is chosen by the requested or declared content type, or is the first that can encode the
+        payload. Raises CodecNotFound if no codec can, and CodecError if the codec rejects the payload.
         """
         return encode_response_output(payload, request_output, self._outputs_index, default_codec)
 
     def encode_response(
         self, payload: Any, default_codec: RequestCodecLike | None = None
     ) -> InferenceResponse:
-        """Encode a payload as a whole response, by the first request codec that can.
+        """Encode a payload as a whole response, with the first request codec that can.
 
-        Raises CodecNotFound without a codec, and CodecError if the codec refuses the payload.
+        Raises CodecNotFound if no codec can, and CodecError if the codec rejects the payload.
         """
         return encode_inference_response(payload, self.name, self.version, default_codec)
 
 
 class Finished:
-    """The end of a state in a `StepModel`: `Finished()`, or `Finished(response)` with its last responses."""
+    """Ends a stream of a `StepModel`: `Finished()`, or `Finished(response)` with its last responses."""
 
     __slots__ = ("responses",)
 
@@ -242,22 +261,22 @@ class Finished:
 
 
 Item = InferenceResponse | Token | str | bytes
-"""What a model may answer or yield: tensors, or a piece of text."""
+"""A value that a model may return or yield: tensors, or a piece of text."""
 
 Emission = Item | Sequence[Item] | Finished | Exception | None
-"""Result of a step for one state: one item, several, none yet (None), the end, or the error that ends it."""
+"""The result of a step for one state: an item, several items, None (no item yet), `Finished`, or an error."""
 
 
 class StepModel(MLModel, ABC):
-    """A model that advances all its streams together, one step at a time.
+    """A model that advances all its streams together, one step at a time (continuous batching).
 
-    The server runs the loop. It admits requests while fewer than `max_active` states exist, calls `step` with
-    every active state, and releases each state exactly once, between two steps. It never calls two of `admit`,
-    `step` and `release` at the same time. Methods written `def` run in a thread, the same one for all three.
-    Methods written `async def` run on the event loop and must not block it.
+    The server runs the loop. It admits requests while there are fewer than `max_active` states, calls `step`
+    with every active state, and releases each state exactly once, between two steps. `admit`, `step` and
+    `release` never run at the same time. If they are `def` methods, all three run in the same thread. If they
+    are `async def` methods, they run on the event loop and must not block it.
 
-    A subclass may also override `predict`, for single requests. Raises TypeError for a subclass with a
-    `predict_stream`.
+    A subclass can also override `predict`, for single requests. Defining a subclass with a `predict_stream`
+    raises TypeError.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -268,30 +287,32 @@ class StepModel(MLModel, ABC):
     @_overridable
     @abstractmethod
     def admit(self, request: InferenceRequest) -> Any:
-        """Begin a stream: return its state, any object.
+        """Start a stream and return its state, which can be any object.
 
-        `inferstream.request_context()` is that of the request. An exception is the error of this request alone.
+        `inferstream.request_context()` returns the context of the request. An exception fails only this
+        request.
         """
 
     @_overridable
     @abstractmethod
     def step(self, states: Sequence[Any]) -> Sequence[Emission]:
-        """Advance all `states`. Return one result for each, in their order.
+        """Advance all `states`. Return one result for each, in the same order.
 
-        `states` holds no state whose client has left, and none whose reader is 8 items behind.
-        An exception ends all streams of the step; an exception as a result ends the stream of its state.
+        States whose client has disconnected are excluded, and so are states whose client is 8 items behind.
+        If the step raises an exception, all its streams fail. If a result is an exception, only the stream of
+        its state fails.
         """
 
     @_overridable
     def release(self, state: Any) -> None:
-        """Release the resources of a state that is finished or failed, or whose client left or ran out of time."""
+        """Release the resources of a state that finished, failed, was cancelled or ran out of time."""
 
 
-def signature_of(model: MLModel) -> Signature:
-    """What a model takes and returns: what it declares, else what its annotations say."""
+def resolve_signature(model: MLModel) -> Signature:
+    """Return the signature of a model: its declared inputs and outputs, or the annotated ones."""
     annotated = annotated_signature(type(model))
-    inputs, inputs_annotated = _known(model.inputs, model.settings.inputs, annotated.inputs)
-    outputs, outputs_annotated = _known(model.outputs, model.settings.outputs, annotated.outputs)
+    inputs, inputs_annotated = _merge_metadata(model.inputs, model.settings.inputs, annotated.inputs)
+    outputs, outputs_annotated = _merge_metadata(model.outputs, model.settings.outputs, annotated.outputs)
     return replace(
         annotated,
         inputs=inputs,
@@ -307,7 +328,10 @@ def signature_of(model: MLModel) -> Signature:
 
 
 def annotated_signature(model: type[MLModel]) -> Signature:
-    """What annotations say of a class; inputs and outputs are unknown unless all of its methods agree on them."""
+    """Return the signature that a class's annotations describe.
+
+    Inputs and outputs are None unless all its methods agree on them.
+    """
     if (own := vars(model).get("signature")) is not None and isinstance(own, Signature):
         return own
     methods = {
@@ -317,7 +341,7 @@ def annotated_signature(model: type[MLModel]) -> Signature:
     }
     signatures = [decorated_signature(method) or Signature() for method in methods.values()] or [Signature()]
     first = signatures[0]
-    docs = [*(method.__doc__ for method in methods.values()), model.__doc__]
+    docs = [each.__doc__ for each in (*methods.values(), model) if not _is_ours(each)]
     return Signature(
         first.inputs if all(each.inputs == first.inputs for each in signatures) else None,
         first.outputs if all(each.outputs == first.outputs for each in signatures) else None,
@@ -328,15 +352,20 @@ def annotated_signature(model: type[MLModel]) -> Signature:
     )
 
 
-def _known(
+def _is_ours(code: Any) -> bool:
+    """Return whether a class or method is part of inferstream. Its docstring does not describe a user's model."""
+    return (code.__module__ or "").partition(".")[0] == __package__
+
+
+def _merge_metadata(
     tensors: Sequence[MetadataTensor], settings: Sequence[MetadataTensor], annotated: Tensors | None
 ) -> tuple[Tensors | None, bool]:
-    """The inputs or the outputs of a model, and whether they are those that annotations give."""
+    """Return the inputs or outputs of a model, and whether they are from annotations."""
     if settings or list(tensors) != list(annotated or ()):
         return tuple(tensors) or None, False
     return annotated, annotated is not None
 
 
-def _copied(tensors: Tensors) -> list[MetadataTensor]:
-    """Tensors for one model to change."""
+def _copy_tensors(tensors: Tensors) -> list[MetadataTensor]:
+    """Copy tensors, so that a model can modify them without affecting other models."""
     return [tensor.model_copy(deep=True) for tensor in tensors]

@@ -1,4 +1,4 @@
-"""The number of processors that this process may use at once."""
+"""The number of CPUs that this process can use at the same time."""
 
 import math
 import os
@@ -12,24 +12,27 @@ _processes = 1
 
 
 def divide(processes: int) -> None:
-    """Share the processors among `processes`, which include this one."""
+    """Divide the CPUs among `processes`, including this one."""
     global _processes
     _processes = processes
 
 
 def share() -> int:
-    """This process's share of the processors, at least one."""
+    """Return this process's share of the CPUs, at least 1."""
     return max(1, available() // _processes)
 
 
 def available() -> int:
-    """Processors that the affinity and the CPU quota (of a container, for example) allow; at least one."""
+    """Return the number of CPUs that the affinity mask and the CPU quota allow, at least 1.
+
+    Containers usually limit CPU use with a quota.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, *(math.ceil(quota) for quota in _quotas()), cores))
 
 
 def _quotas() -> Iterator[float]:
-    """The limit of each control group of this process that has one, in processors."""
+    """Yield the quota of each control group above this process that has one, in CPUs."""
     try:
         groups = MEMBERSHIP.read_text().splitlines()
     except OSError:
@@ -39,7 +42,7 @@ def _quotas() -> Iterator[float]:
         if controllers and "cpu" not in controllers.split(","):
             continue
         top = CGROUPS / controllers if controllers else CGROUPS
-        # In a container its own group may be the top, and the folders of the path may be missing.
+        # In a container, its own group can be the root, so the folders of the path may be missing.
         for folder in (top / path.lstrip("/"), *(top / path.lstrip("/")).parents):
             if not folder.is_relative_to(top):
                 break
@@ -47,7 +50,7 @@ def _quotas() -> Iterator[float]:
 
 
 def _quota(folder: Path) -> Iterator[float]:
-    """The limit of one control group: one file in version 2, two in version 1."""
+    """Yield the quota of one control group, in CPUs. It is in one file in cgroup v2, and in two in v1."""
     try:
         if (folder / "cpu.max").exists():
             quota, period = (folder / "cpu.max").read_text().split()

@@ -1,4 +1,4 @@
-"""The error of a model for single rows of a request."""
+"""An error that a model raises for individual rows of a request."""
 
 from collections.abc import Mapping
 from operator import index
@@ -8,11 +8,12 @@ from .types import InferenceResponse
 
 
 class RowErrors(ModelError):
-    """Errors of single rows, by their index in the first dimension, and the response to the others.
+    """Errors of individual rows, by index in the first dimension, with the response for the other rows.
 
-    `response` has a row for every row of the request; failed rows of it are never sent. It may be None if all failed.
-    In a batch, the callers of a failed row get its error, and others their responses. A single caller gets the first
-    error. Raises ValueError without any error, or for an index below 0.
+    `response` has one row for every row of the request, and its failed rows are never sent. It can be None if
+    all rows failed. In a batch, a request with failed rows receives the first of their errors, and the other
+    requests receive their responses. A request that is not batched receives the first error. Raises
+    ValueError if `errors` is empty or an index is negative.
     """
 
     def __init__(self, errors: Mapping[int, ModelError | str], response: InferenceResponse | None) -> None:
@@ -27,5 +28,5 @@ class RowErrors(ModelError):
         super().__init__(first.message, first.status_code)
 
     def within(self, start: int, stop: int) -> ModelError | None:
-        """The first error of the rows from `start` up to `stop`, exclusive; None if none failed."""
+        """Return the first error in rows `start` (inclusive) to `stop` (exclusive), or None."""
         return next((error for row, error in self.errors.items() if start <= row < stop), None)

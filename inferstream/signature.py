@@ -1,4 +1,4 @@
-"""`Signature`: what a model takes and returns, as one value."""
+"""`Signature`: the inputs, outputs and related properties of a model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,24 +12,25 @@ Tensors = tuple[MetadataTensor, ...]
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a model is known to take and return, without a declaration. Requests are not held against it.
+    """Inputs and outputs that a runtime finds when it loads a model. Requests are not validated against them.
 
-    A runtime finds it out when the model loads. `parameters` are those of the model's metadata.
+    `parameters` are added to the model's metadata.
     """
 
     inputs: Tensors = ()
     outputs: Tensors = ()
     parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     formats: tuple[str | None, str | None] | None = None
-    """The formats of calls and of reasoning in its texts, where the runtime knows the chat template."""
+    """The formats of tool calls and reasoning in its output, if the runtime recognises the chat template."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionRpc:
     """The typed RPC of a function: `/{service}/{method}`.
 
-    `numbers` are the field numbers of the request by argument. `classic` is the form of BlazeRPC's messages: `float` is
-    32 bits wide, and only optional arguments have presence. `streams` tells that it has a stream of responses.
+    `numbers` maps arguments to the field numbers of the request. `classic` selects the BlazeRPC message
+    format, in which `float` is 32 bits wide and only optional arguments have presence. `streams` is True if
+    the RPC returns a stream of responses.
     """
 
     service: str
@@ -41,44 +42,47 @@ class FunctionRpc:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a model takes and returns: what its settings or its code declare, else what annotations say.
+    """The inputs and outputs of a model: declared in its settings or code, or derived from annotations.
 
-    `inputs` or `outputs` are None where they are not known.
+    `inputs` and `outputs` are None if they are unknown.
     """
 
     inputs: Tensors | None = None
     outputs: Tensors | None = None
     inputs_annotated: bool = False
-    """Whether annotations give the inputs; requests are held against declared ones."""
+    """Whether `inputs` are derived from annotations. Such inputs are enforced only by strict validation."""
     outputs_annotated: bool = False
     streams: bool = False
-    """Whether the model makes streams of its own."""
+    """Whether the model implements streaming itself."""
     logprobs: bool = False
-    """Whether its tokens may carry log probabilities."""
+    """Whether the model's tokens can carry log probabilities."""
     formats: tuple[str | None, str | None] | None = None
     token_ids: bool = False
-    """Whether it takes token numbers in place of text."""
+    """Whether the model accepts token ids instead of a string."""
     doc: str = ""
-    """The author's docstring."""
+    """The docstring of the model's code."""
     function: bool = False
-    """Whether it is that of a function, which takes exactly these inputs and checks them itself."""
+    """Whether the model is a function, which accepts exactly these inputs and validates them itself."""
     rpc: FunctionRpc | None = None
-    """The typed RPC of a function of an app."""
+    """The typed RPC of a function in an app."""
     described: Tensors = ()
-    """The inputs of a `Description`, where nothing declares inputs. They help to read JSON; nothing enforces them."""
+    """The inputs of a `Description` if no inputs are declared.
+
+    They help to parse JSON and are not enforced.
+    """
     parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """Those of a `Description`."""
+    """The parameters of a `Description`."""
 
     @property
     def declared_inputs(self) -> Sequence[MetadataTensor]:
-        """The inputs that settings or code declare."""
+        """The inputs that settings or code declare, without annotated ones."""
         return () if self.inputs is None or self.inputs_annotated else self.inputs
 
     @property
     def declared_outputs(self) -> Sequence[MetadataTensor]:
-        """The outputs that settings or code declare."""
+        """The outputs that settings or code declare, without annotated ones."""
         return () if self.outputs is None or self.outputs_annotated else self.outputs
 
 
 SIGNATURE = TypeAdapter(Signature)
-"""Writes signatures as JSON, and reads them."""
+"""Serializes signatures to JSON and parses them."""

@@ -1,4 +1,4 @@
-"""The one table of statuses: what each kind of failure is over HTTP and over gRPC."""
+"""HTTP and gRPC statuses for each kind of failure."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class Code(Enum):
 
 
 class Statuses(NamedTuple):
-    """The status of one code over HTTP and gRPC."""
+    """The HTTP and gRPC status of one code."""
 
     http: int
     grpc: str
@@ -54,27 +54,27 @@ TABLE: dict[Code, Statuses] = {
 }
 
 CONFLICT = 409
-"""The HTTP status of ALREADY_EXISTS wherever it is not MLServer's 400."""
+"""The HTTP status of ALREADY_EXISTS in contexts that do not use the 400 of MLServer."""
 
 HTTP_OF_CODE = {code.value: status.http for code, status in TABLE.items()}
-"""The HTTP status of a code by its text, as events and messages of a stream have it."""
+"""HTTP statuses by the value of a `Code`, as it appears in stream events and messages."""
 
 HTTP_OF_GRPC = {status.grpc: status.http for status in TABLE.values()} | {
-    "INVALID_ARGUMENT": 400,  # of two codes, as the next
+    "INVALID_ARGUMENT": 400,  # shared by two codes, as is the next
     "RESOURCE_EXHAUSTED": 429,
     "ALREADY_EXISTS": CONFLICT,
     "FAILED_PRECONDITION": 400,
     "OUT_OF_RANGE": 400,
     "ABORTED": CONFLICT,
 }
-"""The HTTP status that belongs to each status of gRPC, those of other servers too; 500 for others."""
+"""HTTP statuses by gRPC status, including statuses that only other servers send. Use 500 for any other."""
 
 _CODES = {status.http: code for code, status in reversed(TABLE.items()) if code is not Code.CANCELLED} | {
     CONFLICT: Code.ALREADY_EXISTS
 }
-"""The first code of each HTTP status. Model code that answers 499 has not been cancelled."""
+"""The first code of each HTTP status. A 499 that model code returns does not mean that it was cancelled."""
 
 
-def code_of_http(status: int) -> Code:
-    """The code of an error whose HTTP status model code has chosen."""
+def find_code(status: int) -> Code:
+    """Return the code for an HTTP status that model code chose."""
     return _CODES.get(status, Code.INVALID if status < 500 else Code.INTERNAL)

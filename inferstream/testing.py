@@ -1,4 +1,4 @@
-"""Tests of models: a folder, a class or a model runs in this process, without a port."""
+"""Test support: runs a folder of models, an app, a class or a model in this process, without a port."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from .clients.transport import ModelName, OutgoingCall
 from .codecs import NumpyCodec, StringCodec
-from .codecs.undeclared import encode
+from .codecs.undeclared_tensors import encode
 from .concurrency.background_loop import BackgroundLoop, background
 from .functions.injection import Overrides
 from .server.application import Application
-from .server.served import Served
+from .server.serve_target import Served
 from .settings import Settings
 from .types import InferenceRequest, InferenceResponse, ResponseOutput
 
@@ -28,10 +28,10 @@ Exit = tuple[type[BaseException] | None, BaseException | None, TracebackType | N
 
 
 class InProcess:
-    """Calls the models of an application through all their stages, without a transport.
+    """A client for the models of an application, which runs the full pipeline without a transport.
 
-    `predict` and `predict_stream` give values, as `Application.predict` and `Application.stream` do; `infer` and
-    `stream` give responses. `headers` are those of an HTTP request, or metadata of an RPC.
+    `predict` and `predict_stream` return Python values, like `Application.predict` and `Application.stream`.
+    `infer` and `stream` return V2 responses. `headers` stand for HTTP headers or gRPC metadata.
     """
 
     def __init__(self, application: Application) -> None:
@@ -48,9 +48,10 @@ class InProcess:
         headers: Mapping[str, str] | None = None,
         **inputs: Any,
     ) -> InferenceResponse:
-        """The response to `request`, or to a request with these inputs (see `encode`).
+        """Return the response to `request`, or to a request with these inputs (see `encode`).
 
-        Raises the error of the model or the server. The cause of an `InferenceFailed` is the model's own exception.
+        Raises the error of the model or the server. The `__cause__` of an `InferenceFailed` is the exception
+        that the model raised.
         """
         return await self.application.calls.infer(_call(model, request, inputs, headers))
 
@@ -64,14 +65,18 @@ class InProcess:
         headers: Mapping[str, str] | None = None,
         **inputs: Any,
     ) -> AsyncGenerator[InferenceResponse, None]:
-        """Each response to a request, when the model makes it; `more` yields later requests of the same call."""
+        """Yield each response as soon as the model produces it.
+
+        `more` yields the later requests of the same call.
+        """
         return self.application.calls.stream(_call(model, request, inputs, headers, more))
 
 
 class InProcessSync:
-    """The same for tests that are no coroutines. The event loop runs while a call waits for its response.
+    """The synchronous version of `InProcess`. The event loop runs only while a call waits for its response.
 
-    Where an event loop runs already, as in a notebook, the models' loop is in a thread.
+    If an event loop is already running, for example in a notebook, the models run on a loop in another
+    thread.
     """
 
     def __init__(self, runner: asyncio.Runner | BackgroundLoop, client: InProcess) -> None:
@@ -80,42 +85,56 @@ class InProcessSync:
         self._client = client
 
     def predict(self, model: str, /, *arguments: Any, **named: Any) -> Any:
-        """The value of one call, as of `Application.predict`."""
+        """Return the value of one call. See `Application.predict`."""
         return self._runner.run(self._client.predict(model, *arguments, **named))
 
     def predict_stream(self, model: str, /, *arguments: Any, **named: Any) -> list[Any]:
-        """All items of a stream, after the last, as of `Application.stream`."""
-        return self._runner.run(_all_of(self._client.predict_stream, model, *arguments, **named))
+        """Return all items of a stream as a list. See `Application.stream`."""
+        return self._runner.run(_collect(self._client.predict_stream, model, *arguments, **named))
 
     def infer(
-        self, model: str, request: InferenceRequest | None = None, /, **inputs: Any
+        self,
+        model: str,
+        request: InferenceRequest | None = None,
+        /,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **inputs: Any,
     ) -> InferenceResponse:
-        """The response to one request, as of `InProcess.infer`."""
-        return self._runner.run(self._client.infer(model, request, **inputs))
+        """Return the response to one request. See `InProcess.infer`."""
+        return self._runner.run(self._client.infer(model, request, headers=headers, **inputs))
 
     def stream(
-        self, model: str, request: InferenceRequest | None = None, /, **inputs: Any
+        self,
+        model: str,
+        request: InferenceRequest | None = None,
+        /,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **inputs: Any,
     ) -> list[InferenceResponse]:
-        """All responses to one request, after the last."""
-        return self._runner.run(_all_of(self._client.stream, model, request, **inputs))
+        """Return all responses to one request as a list."""
+        return self._runner.run(_collect(self._client.stream, model, request, headers=headers, **inputs))
 
 
-async def _all_of(
+async def _collect(
     begin: Callable[P, AsyncGenerator[T, None]], *arguments: P.args, **named: P.kwargs
 ) -> list[T]:
     return [item async for item in begin(*arguments, **named)]
 
 
-class run:  # noqa: N801  # a verb in its use, and a context manager of two kinds
-    """Serves a folder, a class of models, a model, or several, until the end of the block.
+class run:  # noqa: N801  # used like a verb; both a sync and an async context manager
+    """Runs a folder of models, an app, a model class, a model or several, until the end of the block.
 
-    `async with` gives an `InProcess`, `with` an `InProcessSync`. `served` and `settings` are those of an
-    `Application`. A class has its own name unless a mapping or its settings name it.
-    Raises the error of a model that does not load.
+    `async with` returns an `InProcess`, and `with` an `InProcessSync`. `served` and `settings` are the
+    arguments of `Application`. A model class is served under its class name unless a mapping or its settings
+    name it.
+
+    Raises the error of a model that fails to load.
     """
 
     def __init__(self, served: Served = ".", *, overrides: Overrides | None = None, **settings: Any) -> None:
-        """`overrides` are functions by the dependency (`Depends`) that they replace."""
+        """`overrides` maps each dependency (`Depends`) to the function that replaces it."""
         if isinstance(served, Settings):
             served = served.model_copy(update={"strict": True})
         else:
@@ -133,7 +152,7 @@ class run:  # noqa: N801  # a verb in its use, and a context manager of two kind
 
     def __enter__(self) -> InProcessSync:
         with ExitStack() as failed:
-            if not _loop_runs():
+            if not _is_loop_running():
                 self._runner = failed.enter_context(asyncio.Runner())
             client = InProcessSync(self._runner, self._runner.run(self.__aenter__()))
             self._left = failed.pop_all()
@@ -144,7 +163,7 @@ class run:  # noqa: N801  # a verb in its use, and a context manager of two kind
             self._runner.run(self._application.stop())
 
 
-def _loop_runs() -> bool:
+def _is_loop_running() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -161,15 +180,18 @@ def _call(
 ) -> OutgoingCall:
     if request is not None and inputs:
         raise TypeError(f"a whole request was given, so there can be no input {', '.join(inputs)} beside it")
-    return OutgoingCall(ModelName(model), request or request_of(inputs), headers or {}, more=more)
+    return OutgoingCall(ModelName(model), request or build_request(inputs), headers or {}, more=more)
 
 
-def request_of(inputs: dict[str, Any]) -> InferenceRequest:
+def build_request(inputs: dict[str, Any]) -> InferenceRequest:
     return InferenceRequest(inputs=[encode(name, value) for name, value in inputs.items()])
 
 
 def arrays(response: InferenceResponse) -> Arrays:
-    """The outputs of a response as arrays, by name. BYTES are `bytes`, or texts if their content type is `str`."""
+    """Return the outputs of a response as arrays, by name.
+
+    Elements of BYTES outputs are `bytes`, or `str` if the content type is `str`.
+    """
     return {output.name: _array(output) for output in response.outputs}
 
 

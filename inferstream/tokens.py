@@ -1,4 +1,4 @@
-"""Tokens of texts, which a model may yield in place of tensors: how V2 responses carry them and report their counts."""
+"""Tokens, which a model can yield instead of tensors, and how V2 responses carry them and their counts."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,12 @@ from .types import InferenceResponse, MetadataTensor, Parameters, ResponseOutput
 from .types.forms import OutputForm
 
 TEXT = "text"
-"""Name of the output of a model that declares none."""
+"""The output name of a model that declares no outputs."""
 
 
 @dataclass(slots=True, eq=False)
 class Usage:
-    """How many tokens a model has read and written for one request; None before the end of the text."""
+    """Token counts of one request. `completion_tokens` is None until the generated text is complete."""
 
     prompt_tokens: int
     completion_tokens: int | None = None
@@ -25,20 +25,24 @@ class Usage:
 
 @dataclass(slots=True, eq=False)
 class Token:
-    """A piece of a text, from `predict_stream`, `predict` or a step of a `StepModel`.
+    """A piece of generated text, from `predict_stream`, `predict` or a step of a `StepModel`.
 
-    A plain `str` or `bytes` does where there is nothing to say beside the text. Bytes may end within a character.
-    Clients of V2 get a BYTES tensor with the text, and everything else as parameters of the response.
+    Use a plain `str` or `bytes` if the text has no attributes. Bytes can end within a character. V2 clients
+    receive the text as a BYTES tensor, and everything else as parameters of the response.
 
-    - `id`: number of the token in the vocabulary. `logprob`: natural logarithm of its probability.
-    - `top_logprobs`: texts and log probabilities of the most likely tokens at its place.
-    - `spelling`: the token as `spelling.spell` writes its bytes, if it is not its text: a part of a character.
-    - `prompt_logprobs`: the spelling of each token of the prompt, its log probability and those of the most likely
-      tokens, on the first token, for a request with the parameter `prompt_logprobs`.
-    - `finish_reason`: why the text ends with this token: `stop`, `length`, `tool_calls` or `content_filter`.
-    - `usage`: counts of the tokenizer, on the last token. The server counts items where no token has them. Give
-      `Usage(prompt_tokens)` on the first token too, for texts that end with a stop string of the client.
-    - `tool_calls`: whole tool calls, or pieces of them as in the `delta` of an OpenAI chunk: dicts or objects.
+    - `id`: index of the token in the vocabulary. `logprob`: natural logarithm of its probability.
+    - `top_logprobs`: the most likely tokens at this position, with their log probabilities.
+    - `spelling`: the bytes of the token as `spelling.spell` writes them, if they differ from the text because
+      the token is part of a character.
+    - `prompt_logprobs`: for each prompt token, its spelling, its log probability, and the most likely tokens
+      with theirs. Set on the first token if the request parameter `prompt_logprobs` is set.
+    - `finish_reason`: why generation stopped after this token: `stop`, `length`, `tool_calls` or
+      `content_filter`.
+    - `usage`: token counts, on the last token. Without it, the server counts items. Also put
+      `Usage(prompt_tokens)` on the first token, because a stop string of the client can cut off the text
+      before the last token.
+    - `tool_calls`: whole tool calls, or pieces of them as in the `delta` of an OpenAI chunk: dicts or
+      objects.
     """
 
     text: str | bytes = ""
@@ -54,7 +58,7 @@ class Token:
 
 
 class ToldUsage(NamedTuple):
-    """Tokens read and written, and why the text ended; None for what the model does not tell."""
+    """Token counts and the finish reason that a model reports. None for a value that is not reported."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -64,15 +68,16 @@ class ToldUsage(NamedTuple):
 UNKNOWN = ToldUsage()
 
 
-def usage_of(parameters: Parameters | None, first: Parameters | None = None) -> ToldUsage:
-    """What the parameters of the last response tell. Others are ignored.
+def read_usage(parameters: Parameters | None, first: Parameters | None = None) -> ToldUsage:
+    """Return the usage in the parameters of the last response. Invalid counts are ignored.
 
-    Those of the `first` one count the prompt of a text that its model did not end.
+    If `parameters` has no prompt count, it is taken from `first`, the parameters of the first response. This
+    happens if the text was cut off before the model finished.
     """
     said = None if parameters is None else parameters.__pydantic_extra__
     if first is not None and not (said and "prompt_tokens" in said):
-        prompt_tokens = usage_of(first).prompt_tokens
-        return usage_of(parameters)._replace(prompt_tokens=prompt_tokens)
+        prompt_tokens = read_usage(first).prompt_tokens
+        return read_usage(parameters)._replace(prompt_tokens=prompt_tokens)
     if not said:
         return UNKNOWN
     reason = said.get("finish_reason")
@@ -83,11 +88,14 @@ def usage_of(parameters: Parameters | None, first: Parameters | None = None) -> 
     )
 
 
-def tokens_of(last: Parameters | None, items: int, first: Parameters | None = None) -> int:
-    """Tokens of a call by the parameters of its responses: those of the prompt, and of the text or its items."""
+def count_tokens(last: Parameters | None, items: int, first: Parameters | None = None) -> int:
+    """Return the sum of prompt and completion tokens of a call, from the parameters of its responses.
+
+    `items`, the number of items sent, counts as the completion tokens if the model does not report them.
+    """
     if last is None and first is None:
         return items
-    usage = usage_of(last, first)
+    usage = read_usage(last, first)
     return (usage.prompt_tokens or 0) + (
         items if usage.completion_tokens is None else usage.completion_tokens
     )
@@ -98,7 +106,11 @@ def _count(value: Any) -> int | None:
 
 
 class TokenWriter:
-    """Makes V2 responses of the texts of a model: values of its first declared BYTES output, in its declared shape."""
+    """Writes generated text as V2 responses, in the first declared BYTES output.
+
+    The output has the declared number of dimensions, all of size 1. Without a declaration, it is named `TEXT`
+    and has shape [1].
+    """
 
     __slots__ = ("_model", "_name", "_shape", "_version", "form")
 
@@ -111,7 +123,7 @@ class TokenWriter:
         self.form: OutputForm | None = OutputForm(model, version, self._name, "BYTES", tuple(self._shape))
 
     def write(self, item: object) -> InferenceResponse | None:
-        """The response of a `Token`, `str` or `bytes`; None for another object.
+        """Return the response for a `Token`, `str` or `bytes`. Returns None for any other object.
 
         Raises InvalidOutput for a token whose fields cannot be sent.
         """
@@ -122,7 +134,7 @@ class TokenWriter:
         if not isinstance(item.text, (str, bytes)):
             raise InvalidOutput(f"Model {self._model} answered a Token whose text is {item.text!r}.")
         try:
-            parameters = parameters_of(item)
+            parameters = build_parameters(item)
         except (TypeError, ValueError) as error:
             raise InvalidOutput(
                 f"Model {self._model} answered a Token that cannot be written as JSON: {error}."
@@ -134,10 +146,11 @@ class TokenWriter:
         return InferenceResponse.of(self._model, [tensor], self._version, None, parameters)
 
 
-def parameters_of(token: Token) -> dict[str, Any]:
-    """The fields of a token beside its text, as the parameters that `usage_of` reads; lists and objects are JSON.
+def build_parameters(token: Token) -> dict[str, Any]:
+    """Return the fields of a token except the text, as the parameters that `read_usage` reads.
 
-    Raises TypeError and ValueError for a field that JSON cannot hold.
+    Lists and objects are written as JSON. Raises TypeError or ValueError for a field that JSON cannot
+    represent.
     """
     parameters: dict[str, Any] = {}
     if token.id is not None:
@@ -162,7 +175,7 @@ def parameters_of(token: Token) -> dict[str, Any]:
 
 
 def _json(value: Any) -> str:
-    """JSON of a value. Halves of UTF-16 pairs are replaced. Raises TypeError, ValueError."""
+    """Return a value as JSON. Lone surrogates are replaced. Raises TypeError or ValueError."""
     try:
         return orjson.dumps(value, _attributes).decode()
     except TypeError:
@@ -171,5 +184,8 @@ def _json(value: Any) -> str:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """The content of a call, or of a part of it, of a class of the model's library. Raises TypeError."""
+    """Return the fields of a tool call (or a part of one) that is an object of a model library.
+
+    Raises TypeError.
+    """
     return dict(value) if isinstance(value, Mapping) else vars(value)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .house.mirrors import UNIT, mirror
+from .house.mirrors import ROOTS, mirror
 
 PACKAGE = Path("inferstream")
 
@@ -16,7 +16,7 @@ def unit_tests(file: Path) -> list[Path]:
     if mirrored.is_file():
         return [mirrored]
     module = ".".join(file.with_suffix("").parts)
-    return [test for test in sorted(UNIT.rglob("test_*.py")) if module in test.read_text()]
+    return [test for root in ROOTS for test in sorted(root.rglob("test_*.py")) if module in test.read_text()]
 
 
 def commands(file: Path) -> list[list[str]]:

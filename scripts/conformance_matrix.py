@@ -1,4 +1,4 @@
-"""Runs `oip-conformance` against this server, MLServer and KServe's, and writes docs/conformance.md.
+"""Runs `oip-conformance` against this server, MLServer and KServe's, and writes docs/contributing/conformance.md.
 
 Each server is of the Python of an environment of its own, with the models that the package has for it.
 """
@@ -21,7 +21,7 @@ from urllib.request import urlopen
 from oip_conformance.sentences import Sentence, sentences
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs/conformance.md"
+PAGE = ROOT / "docs/contributing/conformance.md"
 MODELS = ROOT / "conformance/oip_conformance/models"
 READY = 60
 """Seconds that a server may take until it answers."""
@@ -33,6 +33,7 @@ ROOMS = {
     "errors": "Errors of inference over REST",
     "binary": "Binary tensors (Triton)",
     "generate": "`generate` and `generate_stream` (Triton)",
+    "text_generation": "Text generation over REST",
     "v2_streams": "Streams of V2 responses (MLServer)",
     "statistics": "Statistics (Triton)",
     "rpc_core": "Health and metadata over gRPC",
@@ -140,7 +141,7 @@ def free_port() -> int:
 
 def page(columns: dict[str, list[dict[str, str]]], rows: list[Sentence]) -> str:
     """The table of all servers, and the differences of each."""
-    lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
+    lines = ["| Area | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
     for room, title in ROOMS.items():
         cells = [
             _cell([case for case in cases if case["name"].startswith(f"{room}.")])
@@ -172,7 +173,7 @@ def _differences(cases: list[dict[str, str]], rows: list[Sentence]) -> list[str]
             failed.setdefault(case["name"].partition("[")[0], []).append(case)
     if not failed:
         return ["None."]
-    lines = ["| Case (`-k`) | Sentence | What came |", "|---|---|---|"]
+    lines = ["| Case (`-k`) | Sentence | Response |", "|---|---|---|"]
     for function, several in failed.items():
         texts = [f"[{row.text}]({row.source})" for row in rows if function in row.cases]
         more = f" (and {len(several) - 1} more)" if len(several) > 1 else ""

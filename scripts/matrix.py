@@ -28,7 +28,7 @@ CLIENTS = "tritonclient[grpc,http]<2.72"
 CLAIMS = "grpcio>=1.71"
 """What clients of Triton say that they cannot use, and use."""
 
-TESTS = ["tests/unit", "tests/contract", "tests/wire"]
+TESTS = ["tests/unit", "tests/plugins", "tests/contract", "tests/wire"]
 
 
 def main() -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
+from scripts import screenshot_models
+
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 LARGEST = 150_000
@@ -58,7 +60,7 @@ def server(target: Path) -> Iterator[str]:
 
 def stream(page: Page, url: str) -> None:
     page.goto(f"{url}/?model=words")
-    page.get_by_label("prompt").fill(PROMPT)
+    page.get_by_label("prompt", exact=True).fill(PROMPT)
     page.get_by_label("pause").fill("0.1")
     page.get_by_role("button", name="Run", exact=True).click()
     page.locator(".stream-text", has_text="how long").wait_for()
@@ -74,22 +76,71 @@ def values(page: Page, url: str) -> None:
     page.evaluate("document.activeElement.blur()")
 
 
-def chat(page: Page, url: str) -> None:
-    page.goto(f"{url}/?model=char-lm&tab=chat")
-    for text in ("Tell me how streaming works.", "And what happens when I stop reading?"):
-        page.get_by_role("textbox", name="Message").fill(text)
-        page.keyboard.press("Enter")
-        page.get_by_role("button", name="Send").wait_for()
+def table(page: Page, url: str) -> None:
+    page.goto(f"{url}/?model=churn")
+    rows = "age,balance,city,active\n64,410,Oslo,no\n23,1980,Paris,yes\n58,1105,Rome,yes\n31,760,Oslo,no\n"
+    page.get_by_label("CSV file").set_input_files(
+        {"name": "customers.csv", "mimeType": "text/csv", "buffer": rows.encode()}
+    )
+    page.get_by_label("age, row 4").wait_for()
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.locator("td.outcome").first.wait_for()
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 175)")
+
+
+def tools(page: Page, url: str) -> None:
+    page.goto(f"{url}/?model=assistant")
+    page.get_by_text("Options", exact=True).click()
+    page.get_by_label("Tools (JSON)").fill('[{"type": "function", "function": {"name": "weather"}}]')
+    page.get_by_text("Options", exact=True).click()
+    page.get_by_role("textbox", name="Message", exact=True).fill("Do I need a jacket in Oslo today?")
+    page.keyboard.press("Enter")
+    page.get_by_label("Result of weather").fill('{"celsius": 4, "sky": "light rain"}')
+    page.get_by_role("button", name="Send the result").click()
+    page.locator(".message.assistant .note[data-state=done]").nth(1).wait_for()
     page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
 
 
+def comparison(page: Page, url: str) -> None:
+    page.goto(f"{url}/?model=assistant")
+    page.get_by_role("button", name="Compare").click()
+    page.get_by_label("Second model").select_option("terse")
+    page.get_by_role("textbox", name="Message", exact=True).fill("Do I need a jacket in Oslo today?")
+    page.keyboard.press("Enter")
+    page.locator(".message.assistant .note[data-state=done]").nth(1).wait_for()
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+
+
+def live(page: Page, url: str) -> None:
+    """Call the models for a while, some of them with errors."""
+    page.goto(f"{url}/?view=server")
+    page.evaluate(
+        """async (seconds) => {
+          const post = (prompt) => ({ method: "POST", body: JSON.stringify({ prompt }) });
+          const call = (model, prompt) => fetch(`/v2/models/${model}/generate`, post(prompt));
+          const end = performance.now() + seconds * 1000;
+          let count = 0;
+          while (performance.now() < end) {
+            const calls = [call("strict", "a".repeat(++count % 5)), call("terse", "hello")];
+            if (count % 4 === 0) calls.push(call("slow", "x"));
+            await Promise.all(calls.slice(0, 2));
+            await new Promise((resolve) => setTimeout(resolve, 20 + 60 * Math.abs(Math.sin(count / 40))));
+          }
+        }""",
+        90,
+    )
+
+
 SHOTS = (
+    ("page-table", "pipeline", table, DESKTOP, "light"),
+    ("page-tools", "scripts/screenshot_models.py", tools, DESKTOP, "light"),
+    ("page-compare", "scripts/screenshot_models.py", comparison, DESKTOP, "dark"),
+    ("page-live", "scripts/screenshot_models.py", live, DESKTOP, "light"),
     ("page-stream", "examples/functions/app.py", stream, DESKTOP, "light"),
     ("page-values", "examples/functions/app.py", values, DESKTOP, "dark"),
-    ("page-chat", "examples", chat, DESKTOP, "light"),
     ("page-phone", "examples/functions/app.py", stream, PHONE, "light"),
 )
-"""Name, what is served, what is done on the page, the window, and the theme."""
+"""Name, what is served (`pipeline` is the trained one), what is done on the page, the window, and the theme."""
 
 
 def main() -> None:
@@ -97,10 +148,11 @@ def main() -> None:
     if executable is None:
         raise SystemExit("Chromium is needed: install it, or name it in CHROMIUM")
     IMAGES.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright:
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as trained:
+        screenshot_models.train(Path(trained))
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         for name, target, act, window, scheme in SHOTS:
-            with server(ROOT / target) as url:
+            with server(Path(trained) if target == "pipeline" else ROOT / target) as url:
                 page = browser.new_context(color_scheme=scheme, **window).new_page()
                 act(page, url)
                 file = IMAGES / f"{name}.png"

@@ -3,7 +3,8 @@
 from collections import defaultdict
 from pathlib import Path
 
-from inferstream.extensions import MODEL_SETTINGS, SETTINGS, extensions, plugins
+from inferstream.extensions.discovery import extensions, plugins
+from inferstream.extensions.entries import MODEL_SETTINGS, SETTINGS
 from inferstream.settings import ModelSettings, Settings
 from inferstream.settings.sections import RESERVED, Composed, Section
 

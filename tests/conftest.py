@@ -13,9 +13,12 @@ import pytest
 
 from tests.engines import ENGINES, options_of
 from tests.scheduling import ByFile
-from tests.serving import Running, write_all_models
+from tests.serving import Running, close_interpreters, write_all_models
 from tests.skips import pytest_terminal_summary as pytest_terminal_summary
 from tests.texts import write_text_models
+
+collect_ignore = ["packages"]
+"""Their tests run where they are installed, as their pages describe it."""
 
 # How long data takes to make, and an example takes to run, says how busy the machine is, and nothing of what is tested.
 # The same examples in each run: a change must not fail by an example that the tree before it had not met.
@@ -60,6 +63,20 @@ def _server_of(item: pytest.Item) -> tuple[int, int]:
     params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     engine = params.get("grpc_engine", ENGINES[0])
     return (params.get("workers", -1), ENGINES.index(engine))
+
+
+@pytest.fixture(autouse=True)
+def enabled_garbage_collector() -> Iterator[None]:
+    """Enable the garbage collector, which `server start` disables, also where a test runs it in this process."""
+    yield
+    gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interpreters_of_servers() -> Iterator[None]:
+    """The processes that servers are forks of end after all servers."""
+    yield
+    close_interpreters()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,7 +18,7 @@ from inferstream.telemetry.logs import configure_logging
 
 async def serve(folder: Path) -> None:
     settings = load_settings(folder, {"http_port": 0, "grpc_port": 0, "metrics_port": 0})
-    configure_logging(settings.debug, settings.use_structured_logging, settings.logging_settings)
+    configure_logging(settings.lowest_log_level, settings.use_structured_logging, settings.logging_settings)
     server = Server(settings)
     embedding = grpc.aio.server(options=[*channel_arguments(settings).items()])
     embedding.add_generic_rpc_handlers(server.application.grpc_services())

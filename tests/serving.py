@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import httpx
+
+from tests.prepared import Interpreter, Process
 
 SERVER = [sys.executable, "-m", "inferstream"]
 HERE = Path(__file__).parent
@@ -24,7 +27,8 @@ class Running:
     """A server process with its ports, log and model log.
 
     It serves `folder`, or the `target` in the folder above it; `embedded` in a program with a server of grpcio;
-    `under` a command that runs it.
+    `under` a command that runs it. It is a fork of an interpreter with its modules unless `fresh`, or the way to start
+    it, asks for a new one.
     """
 
     _stopping = False
@@ -39,6 +43,7 @@ class Running:
         embedded: bool = False,
         target: str | None = None,
         under: Sequence[str] = (),
+        fresh: bool = False,
         **environment: str,
     ) -> None:
         self.folder = folder
@@ -46,17 +51,24 @@ class Running:
         self.log = folder.parent / f"{folder.name}.log"
         self.log.touch()
         ports = [part for name in ("http", "grpc", "metrics") for part in (f"--{name}-port", "0")]
-        command = [*SERVER, *(["demo"] if demo else ["start", target or str(folder)]), *ports, *flags]
-        if embedded:
-            command = [sys.executable, str(HERE / "embedded.py"), str(folder)]
+        arguments = [*(["demo"] if demo else ["start", target or str(folder)]), *ports, *flags]
+        variables = {**os.environ, "TEST_LOG": str(self.log), **environment}
+        interpreter = None if embedded or under or fresh else _interpreter()
+        self.process: subprocess.Popen[bytes] | Process
         with self.output.open("w") as output:
-            self.process = subprocess.Popen(
-                [*under, *command],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=folder.parent,
-                env={**os.environ, "TEST_LOG": str(self.log), **environment},
-            )
+            if interpreter is not None and interpreter.suits(variables):
+                self.process = interpreter.start(
+                    "inferstream", arguments, folder.parent, variables, output.fileno()
+                )
+            else:
+                command = [sys.executable, str(HERE / "embedded.py"), str(folder)]
+                self.process = subprocess.Popen(
+                    [*under, *(command if embedded else [*SERVER, *arguments])],
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    cwd=folder.parent,
+                    env=variables,
+                )
         if wait:
             try:
                 eventually(lambda: self.listens() or self.process.poll() is not None, within)
@@ -109,6 +121,7 @@ class Running:
         """The server is alive, ready to be asked, and answers another model correctly."""
         assert httpx.get(f"{self.url}/v2/health/live", timeout=5).status_code == 200
         answered = self.infer("echo", fp32([1.0, 2.0]))
+        assert answered.status_code == 200, answered.text
         assert answered.json()["outputs"][0]["data"] == [1.0, 2.0], answered.text
         assert self.process.poll() is None
 
@@ -127,6 +140,32 @@ class Running:
                 self.process.kill()
                 self.process.wait(5)
         return self.process.returncode
+
+
+_interpreters: dict[str, Interpreter] = {}
+"""What servers are forks of, by the Python that they run in."""
+
+
+def _interpreter() -> Interpreter | None:
+    """One that has imported what a server without models does. None if SERVER is another program."""
+    python, *module = SERVER
+    if module != ["-m", "inferstream"]:
+        return None
+    if python not in _interpreters:
+        with tempfile.TemporaryDirectory() as root:
+            folder = Path(root) / "models"
+            folder.mkdir()
+            running = Running(folder, fresh=True, PYTHONPROFILEIMPORTTIME="1")
+            running.stop()
+            imported = re.findall(r"^import time: .*\| *([\w.]+)$", running.text(), re.M)
+        _interpreters[python] = Interpreter(python, [name for name in imported if "__main__" not in name])
+    return _interpreters[python]
+
+
+def close_interpreters() -> None:
+    """End what servers have been forks of."""
+    while _interpreters:
+        _interpreters.popitem()[1].close()
 
 
 Key = TypeVar("Key")

@@ -1,1 +1,4 @@
-"""Tests of any server of the V2 / Open Inference Protocol, sentence by sentence."""
+"""A conformance test suite for servers of the V2 / Open Inference Protocol.
+
+Each case tests protocol sentences.
+"""

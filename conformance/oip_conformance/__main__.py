@@ -1,4 +1,4 @@
-"""The program, as `python -m oip_conformance`."""
+"""Entry point of `python -m oip_conformance`."""
 
 from .cli import main
 

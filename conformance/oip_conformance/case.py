@@ -1,4 +1,7 @@
-"""The list of cases. A case is a function of the server that returns, or raises an outcome."""
+"""The registry of test cases.
+
+A case is a function of the server that passes if it returns without an exception.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,7 +14,10 @@ Run = Callable[[Server], None]
 
 @dataclass(frozen=True)
 class Case:
-    """A case. `function` is its name without what it is run for: `rest.json_values` of `rest.json_values[INT8]`."""
+    """A test case.
+
+    `function` is its name without the parameter: `rest.json_values` for `rest.json_values[INT8]`.
+    """
 
     name: str
     function: str
@@ -19,11 +25,11 @@ class Case:
 
 
 CASES: list[Case] = []
-"""All cases, in the order in which they run: those that unload models last."""
+"""All cases in the order in which they run. Cases that unload models run last."""
 
 
 def case(function: Run) -> Run:
-    """Register a case under the name of its module and its own."""
+    """Register a case, named after its module and function."""
     name = _name(function.__module__, function.__name__)
     CASES.append(Case(name, name, function))
     return function
@@ -32,7 +38,7 @@ def case(function: Run) -> Run:
 def each(
     parameters: Iterable[str],
 ) -> Callable[[Callable[[Server, str], None]], Callable[[Server, str], None]]:
-    """Register a case for each of the parameters."""
+    """Register one case per parameter."""
 
     def register(function: Callable[[Server, str], None]) -> Callable[[Server, str], None]:
         name = _name(function.__module__, function.__name__)

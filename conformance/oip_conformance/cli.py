@@ -16,11 +16,14 @@ from .rpc import Rpc
 from .sentences import by_case
 from .server import ROLES, Server, names_of_models
 
-assert _cases.__all__  # importing them registers them
+assert _cases.__all__  # importing the package registers the cases
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command, and exit: 0 passed, 1 a difference or a failure, 2 a wrong flag."""
+    """Run the command and exit.
+
+    The exit code is 0 if no case failed and at least one passed, 2 for a wrong flag, and 1 otherwise.
+    """
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.models_for is not None:
@@ -85,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _write_models(server: str, folder: Path) -> int:
-    """Copy the example models, and say how to start the server with them."""
+    """Copy the example models, and print how to start the server with them."""
     if folder.exists():
         print(f"error: {folder} exists", file=sys.stderr)  # noqa: T201
         return 1

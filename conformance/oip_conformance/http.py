@@ -1,4 +1,4 @@
-"""The REST face of a server: one connection a call, headers as the case wants them, bodies unread by any library."""
+"""A REST client that opens one connection per call and does not modify headers or interpret bodies."""
 
 import json
 import ssl
@@ -16,25 +16,25 @@ HEADER_LENGTH = "Inference-Header-Content-Length"
 
 @dataclass(frozen=True)
 class Answer:
-    """A whole response. The names of `headers` are in lower case."""
+    """A complete response. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def json(self) -> Any:
-        """The body, or `Difference` if it is not JSON."""
-        return parsed(self.body)
+        """Return the parsed JSON body. Raises Difference if it is not JSON."""
+        return parse(self.body)
 
     def document(self) -> dict[str, Any]:
-        """The body, or `Difference` if it is not a JSON object."""
+        """Return the JSON object in the body. Raises Difference if it is not one."""
         document = self.json()
         if not isinstance(document, dict):
             raise Difference(f"expected a JSON object, got {short(document)}")
         return document
 
     def ok(self) -> dict[str, Any]:
-        """The JSON object of a response with status 200."""
+        """Return the JSON object of a response that must have status 200."""
         if self.status != 200:
             raise Difference(f"expected status 200, got {self.status}: {short(self.body)}")
         return self.document()
@@ -42,7 +42,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Events:
-    """A stream of server-sent events: its head, its lines, and the seconds at which each line came."""
+    """A stream of server-sent events. `times` are the arrival times of the lines, in seconds."""
 
     status: int
     headers: Mapping[str, str]
@@ -50,12 +50,12 @@ class Events:
     times: tuple[float, ...]
 
     def data(self) -> list[Any]:
-        """The JSON of each event."""
-        return [parsed(line[5:]) for line in self.lines if line.startswith(b"data:")]
+        """Return the JSON value of each event."""
+        return [parse(line[5:]) for line in self.lines if line.startswith(b"data:")]
 
 
-def parsed(text: bytes) -> Any:
-    """JSON, or `Difference`."""
+def parse(text: bytes) -> Any:
+    """Parse JSON. Raises Difference if it is invalid."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -63,7 +63,7 @@ def parsed(text: bytes) -> Any:
 
 
 class Http:
-    """A client of one server."""
+    """A REST client of one server."""
 
     def __init__(self, url: str, timeout: float) -> None:
         parts = urlsplit(url)
@@ -75,7 +75,7 @@ class Http:
     def call(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """The answer to one request."""
+        """Send a request and return the response. Raises Difference if there is none."""
         connection, response = self._open(method, path, body, headers or {})
         try:
             return Answer(response.status, _lower(response), response.read())
@@ -85,11 +85,11 @@ class Http:
             connection.close()
 
     def get(self, path: str) -> Answer:
-        """The answer to a GET."""
+        """Send a GET request."""
         return self.call("GET", path)
 
     def post(self, path: str, document: Any) -> Answer:
-        """The answer to a POST of JSON."""
+        """Send a POST request with a JSON body."""
         return self.call("POST", path, json.dumps(document).encode(), {"Content-Type": "application/json"})
 
     def binary(
@@ -100,13 +100,16 @@ class Http:
         length: str | None = None,
         name: str = HEADER_LENGTH,
     ) -> Answer:
-        """The answer to a POST of JSON and what follows it, with the length of the JSON in its header."""
+        """Send a POST request with JSON followed by binary data.
+
+        The header `name` has the length of the JSON.
+        """
         text = json.dumps(document).encode()
         headers = {"Content-Type": "application/octet-stream", name: length or str(len(text))}
         return self.call("POST", path, text + blobs, headers)
 
     def events(self, path: str, document: Any) -> Events:
-        """The events that answer a POST of JSON."""
+        """Send a POST request with a JSON body, and return the events of the response."""
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         connection, response = self._open("POST", path, json.dumps(document).encode(), headers)
         try:

@@ -1,7 +1,7 @@
-"""Messages of the public gRPC protocol, from a table of their names and numbers, in a pool of their own.
+"""Messages of the public gRPC protocol, built from a table of field names and numbers.
 
-Field names and numbers are those of `open_inference_grpc.proto` and of Triton's `grpc_service.proto`.
-A pool of its own lets the package stand beside any other copy of the same messages.
+The table matches `open_inference_grpc.proto` and the `grpc_service.proto` of Triton. The messages are in a
+separate descriptor pool, so that they do not conflict with other copies in the same process.
 """
 
 from typing import Any
@@ -55,7 +55,10 @@ TABLE = {
     "ModelStatisticsRequest": "name:string=1 version:string=2",
     "ModelStatisticsResponse": "model_stats:ModelStatistics*=1",
 }
-"""`name:type=number` of each field: `*` repeats, `|` is one of a choice, `%` is a map from strings."""
+"""`name:type=number` for each field.
+
+`*` means repeated, `|` a member of a oneof, `%` a map with string keys.
+"""
 
 
 def _file() -> FileDescriptorProto:
@@ -94,5 +97,5 @@ _POOL.Add(_file())
 
 
 def message(name: str) -> Any:
-    """The class of a message."""
+    """Return the class of a message."""
     return GetMessageClass(_POOL.FindMessageTypeByName(f"inference.{name}"))

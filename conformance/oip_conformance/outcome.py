@@ -1,28 +1,28 @@
-"""Outcomes of a case: it returns, or raises one of these."""
+"""Outcomes of a case other than passing, as exceptions."""
 
 from typing import Any
 
 
 class Difference(Exception):
-    """The server does otherwise than a sentence says."""
+    """The server's behaviour differs from the protocol."""
 
 
 class Skip(Exception):
-    """The server cannot show what the case is about."""
+    """The case does not apply to this server or its models."""
 
 
 def require(holds: bool, detail: str) -> None:
-    """Raise `Difference` unless the condition holds."""
+    """Raise `Difference` unless the condition is true."""
     if not holds:
         raise Difference(detail)
 
 
 def expect(got: Any, expected: Any, what: str) -> None:
-    """Raise `Difference`, which names both, unless they are equal."""
+    """Raise `Difference` with both values unless they are equal."""
     require(got == expected, f"{what}: expected {short(expected)}, got {short(got)}")
 
 
 def short(value: Any) -> str:
-    """The value on one line, for a report."""
+    """Return a value on one line of at most 200 characters, for a report."""
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:197]}..."

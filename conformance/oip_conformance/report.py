@@ -1,4 +1,4 @@
-"""Results of a run: for people, as JSON, and as JUnit."""
+"""Test results as plain text, JSON and JUnit XML."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ SCHEMA = "inferstream.oip-conformance/1"
 
 @dataclass(frozen=True)
 class Result:
-    """What a case came to: `passed`, `failed` or `skipped`, and why."""
+    """The result of a case: `passed`, `failed` or `skipped`, with the reason."""
 
     name: str
     function: str
@@ -28,7 +28,7 @@ class Result:
 def run(
     cases: Sequence[Case], server: Server, seen: Callable[[Result], None] = lambda result: None
 ) -> list[Result]:
-    """The results of the cases, one after the other. `seen` is given each as it is known."""
+    """Run the cases one after another, and return their results. `seen` is called with each result."""
     results = []
     for case in cases:
         results.append(_run(case, server))
@@ -43,13 +43,13 @@ def _run(case: Case, server: Server) -> Result:
         return Result(case.name, case.function, "skipped", str(skip))
     except Difference as difference:
         return Result(case.name, case.function, "failed", str(difference))
-    except Exception as error:  # an answer so odd that the case itself could not read it
+    except Exception as error:  # a response that the case could not parse
         return Result(case.name, case.function, "failed", f"the response could not be read: {error!r}")
     return Result(case.name, case.function, "passed")
 
 
 def document(results: Sequence[Result]) -> dict[str, object]:
-    """The results as what `--json` prints."""
+    """Return the object that `--json` prints."""
     counts = Counter(result.status for result in results)
     skipped = [
         {"name": result.name, "reason": result.detail} for result in results if result.status == "skipped"
@@ -65,12 +65,12 @@ def document(results: Sequence[Result]) -> dict[str, object]:
 
 
 def as_json(results: Sequence[Result]) -> str:
-    """The document as text."""
+    """Return the results as JSON."""
     return json.dumps(document(results), indent=1)
 
 
 def write_junit(results: Sequence[Result], path: Path) -> None:
-    """Write the results as JUnit's XML."""
+    """Write the results as JUnit XML."""
     counts = Counter(result.status for result in results)
     numbers = {"tests": len(results), "failures": counts["failed"], "skipped": counts["skipped"]}
     suite = ElementTree.Element(
@@ -86,12 +86,12 @@ def write_junit(results: Sequence[Result], path: Path) -> None:
 
 
 def _printable(text: str) -> str:
-    """Text that XML may hold."""
+    """Replace characters that are not allowed in XML."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 def as_text(results: Sequence[Result], tested: dict[str, list[Sentence]]) -> str:
-    """The results for people: each difference with its sentence, and why cases were skipped."""
+    """Return the results as plain text: failures with the tested sentences, and reasons for skipped cases."""
     lines = []
     for result in results:
         if result.status == "failed":

@@ -1,4 +1,4 @@
-"""The gRPC face of a server."""
+"""A gRPC client for the test cases."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ SERVICE = "/inference.GRPCInferenceService/"
 
 
 class Refused(Exception):
-    """The status of a call that did not end OK."""
+    """The status of a call that did not return OK."""
 
     def __init__(self, error: grpc.RpcError) -> None:
         self.code: grpc.StatusCode = error.code()
@@ -22,7 +22,7 @@ class Refused(Exception):
 
 
 class Rpc:
-    """A client of one server."""
+    """A gRPC client of one server."""
 
     def __init__(self, address: str, timeout: float) -> None:
         self._channel = grpc.insecure_channel(address)
@@ -33,7 +33,7 @@ class Rpc:
         self._channel.close()
 
     def attempt(self, method: str, request: Any = None, **fields: Any) -> Any:
-        """The response of a unary call. Raises `Refused`."""
+        """Return the response of a unary call. Raises Refused if the status is not OK."""
         asked = message(f"{method}Request")(**fields) if request is None else request
         call = self._channel.unary_unary(
             SERVICE + method,
@@ -44,17 +44,17 @@ class Rpc:
             data = call(asked, timeout=self._timeout)
         except grpc.RpcError as error:
             raise Refused(error) from error
-        return decoded(f"{method}Response", data)
+        return decode(f"{method}Response", data)
 
     def call(self, method: str, request: Any = None, **fields: Any) -> Any:
-        """The response of a unary call, or `Difference` if it does not end OK."""
+        """Return the response of a unary call. Raises Difference if the status is not OK."""
         try:
             return self.attempt(method, request, **fields)
         except Refused as error:
             raise Difference(f"{method}: expected OK, got {error}") from error
 
     def refusal(self, method: str, request: Any = None, **fields: Any) -> Refused:
-        """The status of a unary call that must not end OK."""
+        """Return the status of a unary call, which must not be OK."""
         try:
             response = self.attempt(method, request, **fields)
         except Refused as error:
@@ -62,7 +62,7 @@ class Rpc:
         raise Difference(f"{method}: expected a status other than OK, got a response: {short(str(response))}")
 
     def stream(self, requests: Sequence[Any]) -> tuple[list[bytes], Refused | None]:
-        """All responses of ModelStreamInfer to requests after which the client closes its side, and the status."""
+        """Send all requests to ModelStreamInfer. Returns all responses, and the status unless it is OK."""
         call = self._channel.stream_stream(
             f"{SERVICE}ModelStreamInfer",
             request_serializer=lambda asked: asked.SerializeToString(),
@@ -79,8 +79,8 @@ class Rpc:
         return responses, None
 
 
-def decoded(name: str, data: bytes) -> Any:
-    """The message, or `Difference` if the bytes are none."""
+def decode(name: str, data: bytes) -> Any:
+    """Parse a message. Raises Difference if the bytes are invalid."""
     try:
         return message(name).FromString(data)
     except DecodeError as error:

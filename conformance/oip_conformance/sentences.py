@@ -1,4 +1,4 @@
-"""The sentences of the protocol, each with its source and the cases that test it."""
+"""The sentences of the protocol, with their sources and test cases."""
 
 import tomllib
 from dataclasses import dataclass
@@ -7,7 +7,10 @@ from importlib.resources import files
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence. One that no client can test has no cases, and says why."""
+    """A sentence of the protocol.
+
+    If clients cannot test it, it has no cases, and `untested` has the reason.
+    """
 
     id: str
     source: str
@@ -17,7 +20,7 @@ class Sentence:
 
 
 def sentences() -> list[Sentence]:
-    """All, in the order of the file, with whole addresses as their sources."""
+    """Return all sentences in file order, with full URLs as sources."""
     tables = tomllib.loads((files(__package__) / "sentences.toml").read_text())
     return [
         Sentence(
@@ -32,13 +35,13 @@ def sentences() -> list[Sentence]:
 
 
 def address(source: str, sources: dict[str, str]) -> str:
-    """The address of `prefix#anchor`."""
+    """Return the URL of `prefix#anchor`."""
     prefix, _, anchor = source.partition("#")
     return f"{sources[prefix]}#{anchor}" if anchor else sources[prefix]
 
 
 def by_case() -> dict[str, list[Sentence]]:
-    """The sentences that each case tests."""
+    """Return the sentences that each case tests."""
     tested: dict[str, list[Sentence]] = {}
     for sentence in sentences():
         for name in sentence.cases:

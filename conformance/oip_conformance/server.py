@@ -1,4 +1,4 @@
-"""The server under test: its two faces, and its models by the role that they have in the cases."""
+"""The server under test: its REST and gRPC clients, and its models by their role in the test cases."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,31 +14,32 @@ ROLES = {
     "identity": "returns its inputs of any datatype, in their order",
     "typed": "declares INPUT0 FP32 [-1] and INPUT1 BYTES [-1], and returns them as OUTPUT0 and OUTPUT1",
     "stream": "streams the words of text_input BYTES [1] as text_output BYTES [1], and fails at the word !fail",
+    "text": "generates the words of its prompt as tokens, and fails at the word !fail",
 }
 UNKNOWN = "oip-no-such-model"
 
 
 class Model:
-    """A model of the server, with what its metadata declare."""
+    """A model of the server, with the inputs and outputs in its metadata."""
 
     def __init__(self, name: str, metadata: Mapping[str, Any]) -> None:
         self.name = name
         self.path = model_path(name)
-        self.inputs = _declared(metadata.get("inputs"))
-        self.outputs = _declared(metadata.get("outputs"))
+        self.inputs = _datatypes(metadata.get("inputs"))
+        self.outputs = _datatypes(metadata.get("outputs"))
         versions = metadata.get("versions")
         listed = versions if isinstance(versions, list) else []
         self.versions = [text for text in listed if isinstance(text, str) and text]
 
     @property
     def version(self) -> str:
-        """A version that can be asked for."""
+        """An existing version of the model. Raises Skip if the metadata has none."""
         if not self.versions:
             raise Skip(f"the metadata of {self.name} name no versions")
         return self.versions[-1]
 
     def input_name(self, datatype: str, index: int = 0) -> str:
-        """The name of an input of this datatype; any name where the model declares no inputs."""
+        """Return the name of an input of this datatype, or a default name if the model declares no inputs."""
         if not self.inputs:
             return f"INPUT{index}"
         names = [name for name, declared in self.inputs.items() if declared == datatype]
@@ -53,14 +54,14 @@ class Model:
         shape: Sequence[int] | None = None,
         index: int = 0,
     ) -> dict[str, Any]:
-        """An input in JSON."""
+        """Build an input in JSON. The default values are the samples of the datatype."""
         data = list(DATATYPES[datatype].values) if values is None else list(values)
         name = self.input_name(datatype, index)
         return {"name": name, "datatype": datatype, "shape": list(shape or [len(data)]), "data": data}
 
 
 class Server:
-    """What cases ask."""
+    """The server under test."""
 
     def __init__(self, http: Http, rpc: Rpc | None, names: Mapping[str, str]) -> None:
         self.http = http
@@ -70,21 +71,21 @@ class Server:
 
     @property
     def rpc(self) -> Rpc:
-        """The gRPC face."""
+        """The gRPC client. Raises Skip if no address was given."""
         if self._rpc is None:
             raise Skip("no address of gRPC was given (--grpc)")
         return self._rpc
 
     @property
     def any(self) -> Model:
-        """Any model, for what is true of all."""
+        """Any model, for cases that apply to all models."""
         for role in (*ROLES, *self.names):
             if role in self.names:
                 return self.model(role)
         raise Skip(f"no model was named (--model), and none has the name of a role: {', '.join(_standard())}")
 
     def model(self, role: str) -> Model:
-        """The model of a role."""
+        """Return the model of a role. Raises Skip if the server has none."""
         if role not in self.names:
             raise Skip(f"no model of the role {role}, which {ROLES[role]} (--model {role}=NAME)")
         name = self.names[role]
@@ -95,23 +96,23 @@ class Server:
         return self._models[name]
 
     def infer(self, model: Model, inputs: Sequence[Any], **fields: Any) -> dict[str, Any]:
-        """The response to an inference in JSON that must succeed."""
+        """Return the response to an inference request in JSON, which must succeed."""
         return self.http.post(f"{model.path}/infer", {"inputs": inputs, **fields}).ok()
 
     def extensions(self) -> list[Any]:
-        """What the metadata of the server announce."""
+        """Return the extensions in the server metadata."""
         answer = self.http.get("/v2")
         listed = answer.document().get("extensions") if answer.status == 200 else []
         return listed if isinstance(listed, list) else []
 
 
 def model_path(name: str) -> str:
-    """The path of a model."""
+    """Return the URL path of a model."""
     return f"/v2/models/{quote(name, safe='')}"
 
 
-def refused(answer: Answer) -> Answer:
-    """The answer, which must be an error with its text."""
+def require_error(answer: Answer) -> Answer:
+    """Return the response, which must be an error with a message."""
     require(answer.status >= 400, f"expected an error status, got {answer.status}: {short(answer.body)}")
     message = answer.document().get("error")
     require(
@@ -121,7 +122,7 @@ def refused(answer: Answer) -> Answer:
 
 
 def outputs(response: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The outputs of a response in JSON."""
+    """Return the outputs of a JSON response."""
     listed = response.get("outputs")
     if not isinstance(listed, list) or not all(isinstance(output, dict) for output in listed):
         raise Difference(f"expected a list of objects `outputs`, got {short(listed)}")
@@ -129,21 +130,21 @@ def outputs(response: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def only_output(response: Mapping[str, Any]) -> dict[str, Any]:
-    """The output of a response in JSON that must have one."""
+    """Return the output of a JSON response, which must have exactly one."""
     listed = outputs(response)
     require(len(listed) == 1, f"expected one output, got {len(listed)}")
     return listed[0]
 
 
 def flat(data: Any) -> list[Any]:
-    """Nested lists, flattened in row-major order."""
+    """Flatten nested lists in row-major order."""
     if not isinstance(data, list):
         raise Difference(f"expected a list `data`, got {short(data)}")
     return [value for part in data for value in (flat(part) if isinstance(part, list) else [part])]
 
 
 def raw_request(model: Model, *datatypes: str, **fields: Any) -> Any:
-    """A request of gRPC for the sample values of the datatypes, in raw contents."""
+    """Build a gRPC request with the sample values of the datatypes, in raw contents."""
     request = message("ModelInferRequest")(model_name=model.name, **fields)
     for index, name in enumerate(datatypes):
         values = DATATYPES[name].values
@@ -153,7 +154,7 @@ def raw_request(model: Model, *datatypes: str, **fields: Any) -> Any:
 
 
 def typed_request(model: Model, *datatypes: str, **fields: Any) -> Any:
-    """The same in typed contents."""
+    """Build a gRPC request with the sample values of the datatypes, in typed contents."""
     request = raw_request(model, *datatypes, **fields)
     del request.raw_input_contents[:]
     for tensor in request.inputs:
@@ -165,7 +166,7 @@ def typed_request(model: Model, *datatypes: str, **fields: Any) -> Any:
 
 
 def rpc_values(response: Any, index: int = 0) -> list[Any]:
-    """The values of an output of gRPC, from whichever contents hold them."""
+    """Return the values of a gRPC output, from its raw or typed contents."""
     if index >= len(response.outputs):
         raise Difference(f"expected an output {index}, got {len(response.outputs)} outputs")
     output = response.outputs[index]
@@ -181,7 +182,11 @@ def rpc_values(response: Any, index: int = 0) -> list[Any]:
 
 
 def names_of_models(http: Http, given: Sequence[str]) -> dict[str, str]:
-    """The models by role: those given as NAME or ROLE=NAME, and those that the server has under a role's own name."""
+    """Return the model names by role.
+
+    These are the `given` models, as `NAME` or `ROLE=NAME`, and existing models with the default name of a
+    role. If there are none, all ready models are returned.
+    """
     names: dict[str, str] = {}
     for text in given:
         role, equals, name = text.partition("=")
@@ -200,7 +205,7 @@ def _standard() -> dict[str, str]:
     return {role: f"oip-{role}" for role in ROLES}
 
 
-def _declared(tensors: Any) -> dict[str, str]:
+def _datatypes(tensors: Any) -> dict[str, str]:
     listed = tensors if isinstance(tensors, list) else []
     return {
         tensor["name"]: tensor["datatype"]

@@ -1,4 +1,4 @@
-"""Datatypes of the protocol: their binary form, their field in gRPC, and values that show their limits."""
+"""The datatypes of the protocol, with their binary encoding, gRPC field and sample values."""
 
 import struct
 from collections.abc import Sequence
@@ -10,7 +10,10 @@ from .outcome import Difference
 
 @dataclass(frozen=True)
 class Datatype:
-    """A datatype. `field` is None where gRPC has no typed contents, `json` says whether JSON must carry it."""
+    """A datatype.
+
+    `field` is None if gRPC has no typed contents for it. `json` is whether JSON must support it.
+    """
 
     name: str
     code: str
@@ -19,7 +22,10 @@ class Datatype:
     json: bool = True
 
     def pack(self, values: Sequence[Any]) -> bytes:
-        """Little endian, row-major, without padding; BYTES with their length as four bytes before each."""
+        """Encode values in little-endian, row-major order without padding.
+
+        BYTES elements follow their length in 4 bytes.
+        """
         if self.name == "BYTES":
             return b"".join(struct.pack("<I", len(value)) + value for value in map(_octets, values))
         if self.name == "BF16":
@@ -27,7 +33,7 @@ class Datatype:
         return struct.pack(f"<{len(values)}{self.code}", *values)
 
     def unpack(self, data: bytes) -> list[Any]:
-        """The values, or `Difference` if the bytes do not divide."""
+        """Decode values. Raises Difference if the size is invalid."""
         try:
             if self.name == "BYTES":
                 return _texts(data)
@@ -75,6 +81,6 @@ DATATYPES = {
         Datatype("BYTES", "", "bytes_contents", ("", "ab", "héllo ✓")),
     )
 }
-"""All, with Triton's BF16, which the core text does not have."""
+"""All datatypes, including BF16, which Triton has but the core protocol does not."""
 IN_JSON = [name for name, datatype in DATATYPES.items() if datatype.json]
 TYPED = [name for name, datatype in DATATYPES.items() if datatype.field]

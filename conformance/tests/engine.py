@@ -8,7 +8,7 @@ from typing import Any
 
 from oip_conformance.tensors import DATATYPES
 
-NAMES = ("oip-identity", "oip-typed", "oip-stream")
+NAMES = ("oip-identity", "oip-typed", "oip-stream", "oip-text")
 DECLARED = {
     "oip-identity": ([], []),
     "oip-typed": (
@@ -16,6 +16,7 @@ DECLARED = {
         [("OUTPUT0", "FP32", [-1]), ("OUTPUT1", "BYTES", [-1])],
     ),
     "oip-stream": ([("text_input", "BYTES", [1])], [("text_output", "BYTES", [1])]),
+    "oip-text": ([("prompt", "BYTES", [1])], [("text", "BYTES", [1])]),
 }
 EXTENSIONS = ["binary_tensor_data", "model_repository", "statistics"]
 

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from engine import DECLARED, EXTENSIONS, Engine, Refusal, Tensor
+from generation import Generation
 from mutations import mutate_answer, mutate_events
 from oip_conformance.outcome import Difference
 from oip_conformance.server import flat
@@ -124,13 +125,20 @@ class Rest:
             yield {"error": str(refusal)}
 
     def _generate(self, name: str, action: str, document: dict[str, Any]) -> tuple[int, dict, Any]:
+        streamed = {"Content-Type": "text/event-stream; charset=utf-8"}
+        if name == "oip-text":
+            generation = Generation(self.engine, name, document)
+            generation.check_first()
+            return (
+                (200, streamed, generation.events()) if action.endswith("stream") else _ok(generation.whole())
+            )
         if not isinstance(document.get("parameters", {}), dict):
             raise Refusal(400, "parameters are an object")
         inputs = [Tensor("text_input", "BYTES", [1], [document["text_input"]])]
         head = {"model_name": name, "model_version": "1"}
         if action == "generate_stream":
             events = self._events(head, inputs, "text_output")
-            return 200, {"Content-Type": "text/event-stream; charset=utf-8"}, events
+            return 200, streamed, events
         return _ok({**head, "text_output": "".join(self.engine.words(inputs))})
 
 

@@ -14,14 +14,14 @@ PLANTED: dict[str, list[str]] = tomllib.loads((Path(__file__).parent / "planted.
 assert cases.__all__
 
 
-def test_the_reference_passes_all_and_skips_none() -> None:
+def test_reference_server_passes_every_case() -> None:
     with reference() as server:
         results = run(CASES, server)
     assert [result for result in results if result.status != "passed"] == []
     assert results == [Result(case.name, case.function, "passed") for case in CASES]
 
 
-def test_each_case_is_failed_by_a_server_that_is_wrong_in_it() -> None:
+def test_faulty_server_fails_its_case() -> None:
     failed: set[str] = set()
     for mutation, functions in PLANTED.items():
         with reference(mutation) as server:
@@ -32,7 +32,7 @@ def test_each_case_is_failed_by_a_server_that_is_wrong_in_it() -> None:
     assert [case.name for case in CASES if case.name not in failed] == []
 
 
-def test_each_case_has_a_sentence_and_each_sentence_cases_or_a_reason() -> None:
+def test_each_rule_has_cases_or_a_reason() -> None:
     named = {name for sentence in sentences() for name in sentence.cases}
     assert named == {case.function for case in CASES}
     assert [sentence.id for sentence in sentences() if bool(sentence.cases) == bool(sentence.untested)] == []

@@ -22,7 +22,7 @@ def test_passed_cases_exit_with_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.endswith("passed, 0 failed, 0 skipped\n")
 
 
-def test_a_difference_exits_with_1_and_says_the_sentence_and_its_source(
+def test_difference_exits_with_1_and_prints_rule_and_source(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with addresses("id-changed") as (url, _):
@@ -33,7 +33,7 @@ def test_a_difference_exits_with_1_and_says_the_sentence_and_its_source(
     assert "inference_rest.md#inference-request-json-object" in printed
 
 
-def test_json_and_junit_say_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_json_and_junit_reports_agree(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with addresses("id-changed") as (url, _):
         junit = tmp_path / "results.xml"
         assert _exit(url, "--json", "--junit", str(junit), "-k", "id_comes_back", "-k", "id_is_optional") == 1
@@ -64,13 +64,13 @@ def test_json_and_junit_say_the_same(capsys: pytest.CaptureFixture[str], tmp_pat
     assert marks == [("inference", ["failure"]), ("inference", []), ("rpc_inference", ["skipped"])]
 
 
-def test_models_of_other_names_get_their_role(capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_with_other_names_get_their_role(capsys: pytest.CaptureFixture[str]) -> None:
     with addresses() as (url, _):
         assert _exit(url, "--model", "identity=oip-stream", "-k", "health.model_ready_names_the_model") == 0
         assert _exit(url, "--model", "identity=elsewhere", "-k", "health.model_ready_names_the_model") == 1
 
 
-def test_nothing_at_the_address_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreachable_server_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert _exit("http://127.0.0.1:1") == 1
     assert "no response" in capsys.readouterr().err
 

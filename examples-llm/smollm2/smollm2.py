@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from inferstream.runtimes.transformers import CausalLM
+from inferstream.plugins.llm.transformers import CausalLM
 
 
 class SmolLM2(CausalLM):

@@ -1,4 +1,4 @@
-"""The banner at the start of a server: models, addresses and, in a terminal, commands to paste."""
+"""The startup banner: models, addresses and, in a terminal, example commands."""
 
 import logging
 import sys
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, TextIO
 
 from .. import __version__
 from ..dataplane.access import is_loopback
+from ..errors import describe_failure
 from ..repository.artefacts import NO_MODEL as NO_ARTEFACT
-from ..telemetry.console import is_terminal
+from ..telemetry.console import PLAIN, RED, is_terminal, supports_colours
 from ..telemetry.logs import JSONFormatter
+from ..types import State
 from .hints import hints
 
 if TYPE_CHECKING:
@@ -18,10 +20,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("inferstream.server")
 
-COLUMNS = ("model", "version", "answers", "load", "state")
+COLUMNS = ("model", "version", "type", "load", "state")
 
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses to listen on that no client can connect to everywhere, and what a client here uses instead."""
+"""Wildcard listen addresses, and the loopback address that a local client uses instead."""
+
+FAILED = State.UNAVAILABLE.value
 
 NO_MODEL = "no model was found: no folder in {folder} has a model-settings.json"
 
@@ -29,35 +33,42 @@ NO_MODEL = "no model was found: no folder in {folder} has a model-settings.json"
 def show(server: "Server", file: TextIO | None = None, pasted: bool | None = None) -> None:
     """Print the models, their states and the addresses, by default to standard error.
 
-    `pasted` adds commands to paste, and how to stop; by default in a terminal.
+    With `pasted`, also print example commands and how to stop the server. By default, this depends on whether
+    `file` is a terminal. If logs are JSON, log one record instead.
     """
     if any(isinstance(handler.formatter, JSONFormatter) for handler in logging.getLogger().handlers):
-        _log(server)
+        _log_banner(server)
         return
     file = file or sys.stderr
     lines = [*_rows(server)]
     if is_terminal(file) if pasted is None else pasted:
-        lines += _pasted(server)
-    # Without rich, which takes longer to import than the rest of the command line.
+        lines += _suggest_commands(server)
+    if failures := describe_failures(server):
+        lines.append(f"{RED}{failures}{PLAIN}" if supports_colours(file) else failures)
+    # rich is not used here, because it takes longer to import than the rest of the command line.
     print("\n".join(lines), file=file, flush=True)
 
 
-def _log(server: "Server") -> None:
-    """Log the models and the addresses as one record."""
+def _log_banner(server: "Server") -> None:
+    """Log the models and addresses as one record."""
     models = [dict(zip(COLUMNS, row, strict=True)) for row in server.backend.registry.summary()]
     addresses = {name: address(server, name) for name in server.ports}
     fields = {"version": __version__, "models": models, "addresses": addresses}
     logger.info("serving", extra={"fields": fields})
-    for note in (*_recognised(server), *_notes(server)):
+    for note in (*_list_recognised_models(server), *_notes(server)):
         logger.info("%s", note)
+    if failures := describe_failures(server):
+        logger.error("%s", failures.removeprefix("error: ").replace("\n", "; "))
 
 
 def _rows(server: "Server") -> Iterator[str]:
     yield f"inferstream {__version__}"
     rows = [tuple(map(str, row)) for row in server.backend.registry.summary()]
     if rows:
-        yield from _models(rows)
-        yield from _recognised(server)
+        yield from _models(
+            [(*row[:-1], FAILED if row[-1].startswith(f"{FAILED}: ") else row[-1]) for row in rows]
+        )
+        yield from _list_recognised_models(server)
     if all(NO_ARTEFACT in row[-1] for row in rows):
         yield from _no_model(Path(server.settings.model_repository_root))
     yield f"page     {address(server, 'REST', reachable=True)}/"
@@ -67,8 +78,32 @@ def _rows(server: "Server") -> Iterator[str]:
     yield from _notes(server)
 
 
+def describe_failures(server: "Server") -> str:
+    """Return a message about the models that failed to load, with the next step, or "" if all loaded."""
+    rows = server.backend.registry.summary()
+    reasons = {
+        f"{name}:{version}" if version else name: state.removeprefix(f"{FAILED}: ").removeprefix(
+            f"Model {name} did not load: "
+        )
+        for name, version, _, _, state in rows
+        if state.startswith(f"{FAILED}: ") and NO_ARTEFACT not in state
+    }
+    if not reasons:
+        return ""
+    listed = "".join(f"\n  {name}: {reason}" for name, reason in reasons.items())
+    one = next(iter(f" {name}: {reason}" for name, reason in reasons.items()))
+    models = "1 model" if len(rows) == 1 else f"{len(rows)} models"
+    step = (
+        "correct the code and save the file; the server loads the model again"
+        if server.settings._reloads
+        else "correct the code and start again; `--reload` loads saved files, `--strict` exits on a failure"
+    )
+    failure = f"{len(reasons)} of {models} failed to load:{one if len(reasons) == 1 else listed}"
+    return f"{describe_failure(failure)}\nhint: {step}"
+
+
 def _notes(server: "Server") -> Iterator[str]:
-    """What is open, or closed, to clients."""
+    """Yield notes about access without keys."""
     access = server.backend.access
     if not access.requires_credentials and not is_loopback(server.settings.host):
         yield "no keys: inference, metadata and metrics are open to whoever reaches this server"
@@ -87,7 +122,7 @@ def _no_model(folder: Path) -> Iterator[str]:
     yield f"  server init {folder / 'my-model'}    # writes a model that runs"
 
 
-def _pasted(server: "Server") -> Iterator[str]:
+def _suggest_commands(server: "Server") -> Iterator[str]:
     commands = [*hints(server.backend.registry, address(server, "REST", reachable=True))]
     if commands:
         yield "\nTry, in another terminal:\n"
@@ -103,8 +138,8 @@ def _models(rows: list[tuple[str, ...]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _recognised(server: "Server") -> Iterator[str]:
-    """By which files models without settings are known."""
+def _list_recognised_models(server: "Server") -> Iterator[str]:
+    """Yield a note for each model without settings, with the file that determined its runtime."""
     for (name, _), served in server.backend.registry.items():
         settings = served.execution.settings
         if settings.recognised is not None:
@@ -112,7 +147,10 @@ def _recognised(server: "Server") -> Iterator[str]:
 
 
 def address(server: "Server", name: str, *, reachable: bool = False) -> str:
-    """Scheme, host and port of a port by its name, as `REST`; `reachable` for a client on this machine."""
+    """Return the URL or address of a port by its name, such as `REST`.
+
+    With `reachable`, a wildcard address is replaced by one that a client on this machine can use.
+    """
     host, port = server.settings.host, server.ports[name]
     if reachable:
         host = EVERYWHERE.get(host, host)

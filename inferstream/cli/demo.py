@@ -1,4 +1,4 @@
-"""`server demo`: a small language model of this package on every face, and the lines that call it."""
+"""`server demo`: serves a small bundled language model, and prints commands that call it."""
 
 from collections.abc import Mapping
 from importlib.resources import as_file, files
@@ -38,11 +38,11 @@ Ctrl+C stops the server. `server init my-model --template llm` writes a folder w
 
 
 def run(flags: Mapping[str, Any]) -> int:
-    """Serve the packaged model until a signal; returns the exit code."""
+    """Serve the bundled model until a signal arrives, and return the exit code."""
     with as_file(MODELS) as folder:
-        return start(folder, Flags(flags), watch=False, say=_say)
+        return start(folder, Flags(flags), watch=False, say=_show_commands)
 
 
-def _say(server: "Server") -> None:
+def _show_commands(server: "Server") -> None:
     show(server, pasted=False)
     typer.echo(LINES.format(url=address(server, "REST", reachable=True)), err=True)

@@ -1,4 +1,4 @@
-"""Commands to paste, one for each kind of call of the models that the server has, with requests that these take."""
+"""Example commands, one for each kind of call, with requests that the loaded models accept."""
 
 import json
 import shlex
@@ -7,10 +7,10 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from .. import extensions
 from ..codecs.values.base import OPTIONAL, SCHEMA, fact
 from ..dataplane.facets import TextFacts
 from ..errors import InferstreamError
+from ..extensions import entries, loading
 from ..types import MetadataTensor
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 WORDS = "What is the capital?"
 
-MOST_NUMBERS = 64
-"""Numbers of an example; a model whose inputs need more gets none."""
+MAX_NUMBERS = 64
+"""The maximum number of values in an example. A model whose inputs need more has no example."""
 
 
 FITS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -32,11 +32,14 @@ FITS: Mapping[str, Callable[[Any, Any], bool]] = {
     "maxLength": lambda value, bound: len(value) <= bound,
     "pattern": lambda value, bound: False,
 }
-"""Whether a value is within a bound of a JSON schema. No words are known to fit a pattern."""
+"""Checks of a value against the bounds of a JSON schema. No example is known to match a pattern."""
 
 
 def hints(registry: "Serving", url: str) -> Iterator[str]:
-    """Calls by curl: a single response, a stream, and those of plug-ins. Models that make texts are shown first."""
+    """Yield curl commands: a single response, a stream, and the calls of plug-ins.
+
+    Text models are preferred.
+    """
     texts = sorted(
         {
             name
@@ -55,35 +58,41 @@ def hints(registry: "Serving", url: str) -> Iterator[str]:
         shown[kind] = f"curl {'-N ' if kind == 'stream' else ''}{url}{call}"
     yield from (shown[kind] for kind in ("predict", "stream") if kind in shown)
     if texts and _takes_words(registry.default(texts[0])):
-        for _, hint in extensions.loaded(extensions.HINTS, strict=False):
+        for _, hint in loading.load_group(entries.HINTS, strict=False):
             path, body = hint(texts[0], WORDS)
-            yield f"curl -N {url}{path} -d {_quoted(body)}"
+            yield f"curl -N {url}{path} -d {_quote(body)}"
 
 
 def _call(name: str, served: "ServedModel", streams: bool) -> str | None:
-    """Path and body of a call that the model takes; None if its inputs are not known, or take other values."""
+    """Return the path and body of an example call.
+
+    Returns None if the inputs are unknown, or if they do not accept the example values.
+    """
     path, end = f"/v2/models/{quote(name)}", "_stream" if streams else ""
     signature = served.execution.signature
     if signature.inputs is None:
         facts = served.pipeline.facet(TextFacts)
         if facts is None or facts.prompt is None:
             return None
-        return f"{path}/generate{end} -d {_quoted({facts.prompt.name: WORDS})}"
+        return f"{path}/generate{end} -d {_quote({facts.prompt.name: WORDS})}"
     inputs = [tensor for tensor in signature.inputs if not fact(tensor, OPTIONAL)]
     values = [_value(tensor) for tensor in inputs]
     if not all(_fits(value, _bounds(tensor)) for value, tensor in zip(values, inputs, strict=True)):
         return None
     if all(tensor.shape in ([], [1], [-1]) for tensor in inputs):
         arguments = {tensor.name: value for tensor, value in zip(inputs, values, strict=True)}
-        return f"{path}/generate{end} -d {_quoted(arguments)}" if _taken(served, arguments) else None
+        return f"{path}/generate{end} -d {_quote(arguments)}" if _accepts(served, arguments) else None
     tensors = [_tensor(tensor) for tensor in inputs]
-    if sum(len(tensor["data"]) for tensor in tensors) > MOST_NUMBERS:
+    if sum(len(tensor["data"]) for tensor in tensors) > MAX_NUMBERS:
         return None
-    return f"{path}/infer{end} -d {_quoted({'inputs': tensors})}"
+    return f"{path}/infer{end} -d {_quote({'inputs': tensors})}"
 
 
-def _taken(served: "ServedModel", arguments: dict[str, Any]) -> bool:
-    """Whether the model takes these arguments: it may want a list, or allow certain texts only."""
+def _accepts(served: "ServedModel", arguments: dict[str, Any]) -> bool:
+    """Whether the model accepts these arguments.
+
+    It may, for example, require a list, or only allow certain strings.
+    """
     if served.pipeline.flat is None:
         return True
     try:
@@ -105,13 +114,13 @@ def _value(tensor: MetadataTensor) -> str | int | float | bool:
         case "BOOL":
             return True
         case "FP16" | "BF16" | "FP32" | "FP64":
-            return float(_number(_bounds(tensor)))
+            return float(_example_number(_bounds(tensor)))
         case _:
-            return int(_number(_bounds(tensor)))
+            return int(_example_number(_bounds(tensor)))
 
 
-def _number(bounds: Mapping[str, Any]) -> float:
-    """One, or the number at a bound that fits the others; one too if there is none."""
+def _example_number(bounds: Mapping[str, Any]) -> float:
+    """Return an example within the bounds: 1 if allowed, else an allowed value at a bound, else 1."""
     shifts = {"minimum": 0, "exclusiveMinimum": 1, "maximum": 0, "exclusiveMaximum": -1}
     said = {name: bounds[name] for name in shifts if isinstance(bounds.get(name), int | float)}
     near = [bound + shifts[name] for name, bound in said.items()]
@@ -119,27 +128,27 @@ def _number(bounds: Mapping[str, Any]) -> float:
 
 
 def _bounds(tensor: MetadataTensor) -> Mapping[str, Any]:
-    """What the schema of an input says of its value; empty without one."""
+    """Return the JSON schema of an input, or an empty mapping."""
     try:
         said = json.loads(fact(tensor, SCHEMA) or "{}")
-    except (TypeError, ValueError):  # its author wrote something else there
+    except (TypeError, ValueError):  # the schema is not valid JSON
         return {}
     return said if isinstance(said, dict) else {}
 
 
 def _fits(value: Any, bounds: Mapping[str, Any]) -> bool:
-    """Whether a value is within the bounds that are known here."""
+    """Whether a value satisfies all bounds in `FITS`."""
     try:
         return all(FITS[name](value, bound) for name, bound in bounds.items() if name in FITS)
-    except (TypeError, ArithmeticError):  # settings may declare bounds that make no sense
+    except (TypeError, ArithmeticError):  # the declared bounds may be invalid
         return False
 
 
 def _tensor(tensor: MetadataTensor) -> dict[str, Any]:
     shape = [max(size, 1) for size in tensor.shape]
-    data = [_value(tensor)] * min(prod(shape), MOST_NUMBERS + 1)
+    data = [_value(tensor)] * min(prod(shape), MAX_NUMBERS + 1)
     return {"name": tensor.name, "shape": shape, "datatype": tensor.datatype, "data": data}
 
 
-def _quoted(document: dict[str, Any]) -> str:
+def _quote(document: dict[str, Any]) -> str:
     return shlex.quote(json.dumps(document, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""A server that another program or plug-in runs, without the parts that only the server itself uses."""
+"""A server run by another program or plug-in, without the parts that only the command line uses."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,42 +8,48 @@ from ..server.application import Application
 from ..server.server import Server
 from ..settings import ModelSettings, Settings
 from .banner import show
-from .serve import stopped_by_signals
+from .serve import stop_on_signals
 
 
 class HostedServer:
-    """Runs once, on any event loop of any thread."""
+    """A server that can be run once, on any event loop in any thread."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     @property
     def application(self) -> Application:
-        """The models: calls of them in process, loads and unloads."""
+        """The application, which calls, loads and unloads models in process."""
         return self._server.application
 
     @property
     def ports(self) -> dict[str, int]:
-        """The bound ports, by name: `REST`, `gRPC`."""
+        """The bound ports by name, such as `REST` and `gRPC`."""
         return self._server.ports
 
     async def run(self, started: Callable[[Any], None]) -> None:
-        """Load the models, call `started`, and serve until `stop`. It handles no signals. Raises InvalidSettings."""
+        """Load the models, call `started`, and serve until `stop` is called.
+
+        Does not handle signals. Raises InvalidSettings.
+        """
         await self._server.run(started)
 
     async def run_until_signal(self) -> None:
-        """Load the models, print the addresses, and serve until `stop`, SIGINT or SIGTERM. Raises InvalidSettings."""
-        with stopped_by_signals(self.stop):
+        """Load the models, print the addresses, and serve until `stop` is called or a signal arrives.
+
+        The signals are SIGINT and SIGTERM. Raises InvalidSettings.
+        """
+        with stop_on_signals(self.stop):
             await self.run(show)
 
     def stop(self) -> None:
-        """Finish the calls in progress and return from `run`."""
+        """Finish the calls in progress, then return from `run`."""
         self._server.stop()
 
 
 def build_server(
     settings: Settings, models: ModelRepository | Sequence[ModelSettings] | None = None
 ) -> HostedServer:
-    """A server of these models, by default those that the settings name. Raises InvalidSettings."""
+    """Build a server for these models, by default for the models in the settings. Raises InvalidSettings."""
     repository = InMemoryRepository(models) if isinstance(models, Sequence) else models
     return HostedServer(Server(settings, repository))

@@ -1,4 +1,4 @@
-"""`server init`: a model folder that runs, out of the templates of this package."""
+"""`server init`: writes a working model folder from a bundled template."""
 
 import shlex
 from importlib.resources import files
@@ -10,15 +10,15 @@ import typer
 
 from ..errors import InvalidSettings
 from ..repository.folder import check_name
-from .refusals import told
+from .refusals import report_errors
 
 README = "README.md"
 TEMPLATES = files(__package__) / "templates"
 
 
-@told
+@report_errors
 def run(folder: Path, template: str) -> int:
-    """Write `template` into `folder` and say how to call it; returns 1 when nothing was written."""
+    """Write `template` into `folder`, and print how to call it. Returns 1 if nothing was written."""
     typer.echo(f"wrote {', '.join(_write(folder, template))} to {folder}\n", err=True)
     commands = (folder / README).read_text().partition("```console\n")[2].partition("```")[0]
     typer.echo(commands.rstrip())
@@ -26,7 +26,7 @@ def run(folder: Path, template: str) -> int:
 
 
 def templates() -> list[str]:
-    """The names of what we ship."""
+    """Return the names of the bundled templates."""
     return sorted(entry.name for entry in TEMPLATES.iterdir() if not entry.name.startswith(("_", ".")))
 
 
@@ -42,13 +42,13 @@ def _write(folder: Path, template: str) -> list[str]:
         raise InvalidSettings(f"{folder} has {', '.join(there)} already; nothing was written")
     folder.mkdir(parents=True, exist_ok=True)
     for source in sources:
-        # "x": not even a file that came this moment is replaced
+        # "x" also fails if the file was created in the meantime
         with (folder / source.name).open("x") as file:
-            file.write(_filled(source, folder, name))
+            file.write(_fill_template(source, folder, name))
     return [source.name for source in sources]
 
 
-def _filled(source: Traversable, folder: Path, name: str) -> str:
+def _fill_template(source: Traversable, folder: Path, name: str) -> str:
     text = source.read_text("utf-8")
     if source.name != README:
         return text

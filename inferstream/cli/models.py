@@ -1,4 +1,4 @@
-"""`server models`: lists the models that a server would load, and their problems."""
+"""`server models`: lists the models that a server would load, with their problems."""
 
 import json
 import logging
@@ -10,15 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from ..repository.inspection import Inspection, inspect_app, inspect_folder
-from ..repository.target import targeted
-from .refusals import told
+from ..repository.target import resolve_target
+from .refusals import report_errors
 
 
-@told
+@report_errors
 def run(target: str, as_json: bool, importing: bool) -> int:
-    """Show the models of a folder or an app. Returns 1 if there is a problem."""
-    folder, app = targeted(target)
-    # The warnings of the settings repeat the findings.
+    """Print the models of a folder or an app. Returns 1 if there are problems."""
+    folder, app = resolve_target(target)
+    # The warnings from loading settings would repeat the problems in the list.
     logging.getLogger("inferstream.settings").setLevel(logging.ERROR)
     folder = folder.resolve()
     inspection = inspect_folder(folder, importing) if app is None else inspect_app(app, folder)
@@ -32,7 +32,7 @@ def run(target: str, as_json: bool, importing: bool) -> int:
 def _show(inspection: Inspection) -> None:
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
-        console.width = 1000  # no line breaks in paths in a pipe
+        console.width = 1000  # no line breaks in paths if the output is a pipe
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("model", "version", "implementation", "workers", "from"):
         table.add_column(column, overflow="fold")

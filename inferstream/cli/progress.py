@@ -1,4 +1,4 @@
-"""A line at the bottom of the terminal while models load, so that a long load is never silent."""
+"""A status line in the terminal while models load."""
 
 import shutil
 import sys
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from ..dataplane.registry import Registry
 
 AFTER = 0.3
-"""Seconds before the line appears: a start that takes less needs none."""
+"""The delay before the line appears, in seconds. Shorter starts do not show it."""
 
 EVERY = 0.2
-"""Seconds between two versions of the line."""
+"""The interval between updates of the line, in seconds."""
 
-MOST_NAMES = 4
+MAX_NAMES = 4
 
 
 class Progress:
-    """Shows the loads of a registry on standard error, if that is a terminal, until `stop`.
+    """Shows the loading models of a registry on standard error, if it is a terminal, until `stop` is called.
 
-    A thread writes, because a `load` may block the event loop.
+    It writes from a thread, because a model's `load` may block the event loop.
     """
 
     def __init__(self, registry: "Registry") -> None:
@@ -40,7 +40,7 @@ class Progress:
         self.stop()
 
     def stop(self) -> None:
-        """Erase the line."""
+        """Erase the line and stop updating it."""
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -54,7 +54,7 @@ class Progress:
                 others = (line() for line in StatusLine.before_loads)
                 if line := next(filter(None, others), loading):
                     StatusLine.shown = True
-                    # The cursor goes back, so that output of a model overwrites the line.
+                    # The cursor returns to the start, so that output of a model overwrites the line.
                     width = shutil.get_terminal_size().columns - 1
                     self._write(f"{ERASE}{line[:width]}\r")
         finally:
@@ -68,14 +68,14 @@ class Progress:
 
 
 def progress_line(wanted: int, loading: dict[tuple[str, str | None], float], now: float) -> str:
-    """`loading 2 of 5: words 12 s, chat 3 s`; empty while nothing loads."""
+    """Return a line such as `loading 2 of 5: words 12 s, chat 3 s`, or "" if no model is loading."""
     if not loading:
         return ""
     names = [
         f"{name}{f':{version}' if version else ''} {now - began:.0f} s"
         for (name, version), began in sorted(loading.items(), key=lambda item: item[1])
     ]
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     nth = min(wanted - len(loading) + 1, wanted)
     of = f" {nth} of {wanted}" if wanted > 1 else ""
-    return f"loading{of}: {', '.join(names[:MOST_NAMES])}{more} …"
+    return f"loading{of}: {', '.join(names[:MAX_NAMES])}{more} …"

@@ -1,4 +1,4 @@
-"""`server proto`: writes the typed gRPC service of an app as a `.proto` file, and the lock file of its fields."""
+"""`server proto`: writes the typed gRPC service of an app as a `.proto` file, with a lock file."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,15 +8,15 @@ import typer
 
 from ..errors import InvalidSettings
 from ..functions.app import App
-from ..functions.lock import Lock, LockedField, merged, written
-from ..protos.typed import CLASSIC_FILE, method_of
-from ..protos.typed_text import proto_of
-from ..repository.target import targeted
-from .refusals import told
+from ..functions.lock import Lock, LockedField, format_lock, merge_fields
+from ..protos.typed import CLASSIC_FILE, build_method
+from ..protos.typed_text import write_proto
+from ..repository.target import resolve_target
+from .refusals import report_errors
 
 
 class Exported(NamedTuple):
-    """What an app's files should hold, and the lock that was there."""
+    """The expected contents of an app's files, and the existing lock."""
 
     proto: Path
     text: str
@@ -25,11 +25,11 @@ class Exported(NamedTuple):
     lock: Lock
 
 
-@told
+@report_errors
 def run(target: str, output_dir: Path, check: bool) -> int:
-    """Write the files of an app. With `check`, write nothing and return 1 if one of them would change."""
+    """Write the files of an app. With `check`, write nothing, and return 1 if a file would change."""
     exported = _export(target, output_dir)
-    files = {exported.proto: exported.text, exported.lock_file: written(exported.lock)}
+    files = {exported.proto: exported.text, exported.lock_file: format_lock(exported.lock)}
     if check:
         differences = [*_differences(exported)]
         for difference in differences:
@@ -37,16 +37,16 @@ def run(target: str, output_dir: Path, check: bool) -> int:
         return 1 if differences else 0
     output_dir.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
-        if _text_of(file) != text:
+        if _read_text(file) != text:
             file.write_text(text, "utf-8")
-            typer.echo(f"wrote {_shown(file)}")
+            typer.echo(f"wrote {_shorten_path(file)}")
         else:
-            typer.echo(f"{_shown(file)} has not changed")
+            typer.echo(f"{_shorten_path(file)} has not changed")
     return 0
 
 
 def _export(target: str, output_dir: Path) -> Exported:
-    location = targeted(target)
+    location = resolve_target(target)
     if location.code is None or ":" not in location.code:
         what = "a folder of models" if location.code is None else "a model"
         raise InvalidSettings(f"{target} is {what}, and only an app (app.py or module:app) has typed RPCs")
@@ -55,9 +55,11 @@ def _export(target: str, output_dir: Path) -> Exported:
     if lock_file is None:
         raise InvalidSettings(f'app "{path}": its module has no variable that holds it')
     module = path.partition(":")[0].rpartition(".")[2]
-    lock = _lock_of(app)
+    lock = _read_fields(app)
     methods = [
-        method for function in app if (method := method_of(function.name, function.signature())) is not None
+        method
+        for function in app
+        if (method := build_method(function.name, function.signature())) is not None
     ]
     if not methods:
         raise InvalidSettings(f'app "{path}": no function has a typed RPC')
@@ -67,24 +69,24 @@ def _export(target: str, output_dir: Path) -> Exported:
     }
     title = f"Written by `server proto` from {path}; a change here is lost."
     name = CLASSIC_FILE if app.classic else f"{module}.proto"
-    return Exported(output_dir / name, proto_of(methods, removed, title), lock_file, app.lock or {}, lock)
+    return Exported(output_dir / name, write_proto(methods, removed, title), lock_file, app.lock or {}, lock)
 
 
-def _lock_of(app: App) -> Lock:
-    """The fields of every model, and those of models that the app had before."""
-    lock = {model: merged(fields, {}) for model, fields in (app.lock or {}).items()}
+def _read_fields(app: App) -> Lock:
+    """Return the fields of every model, including models that the app no longer has."""
+    lock = {model: merge_fields(fields, {}) for model, fields in (app.lock or {}).items()}
     for function in app:
         if app.rpc_of(function) is not None:
             lock[function.name] = app.fields_of(function)
     return lock
 
 
-def _shown(file: Path) -> Path:
-    """A file as a user in the working folder writes it."""
+def _shorten_path(file: Path) -> Path:
+    """Return a path relative to the working directory, if it is inside."""
     return file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
 
 
-def _text_of(file: Path) -> str | None:
+def _read_text(file: Path) -> str | None:
     try:
         return file.read_text("utf-8")
     except (FileNotFoundError, UnicodeDecodeError):
@@ -92,15 +94,15 @@ def _text_of(file: Path) -> str | None:
 
 
 def _differences(exported: Exported) -> Iterator[str]:
-    """What would change, one line for each field of the lock file and one for the `.proto` file."""
-    if _text_of(exported.lock_file) != written(exported.lock):
+    """Yield the changes, one line for each field in the lock file and one for the `.proto` file."""
+    if _read_text(exported.lock_file) != format_lock(exported.lock):
         changes = [*_changes(exported.before, exported.lock)] or ["its form"]
-        yield from (f"{_shown(exported.lock_file)} would change: {change}" for change in changes)
-    text = _text_of(exported.proto)
+        yield from (f"{_shorten_path(exported.lock_file)} would change: {change}" for change in changes)
+    text = _read_text(exported.proto)
     if text is None:
-        yield f"{_shown(exported.proto)} is missing; `server proto` without --check writes it, to --output-dir"
+        yield f"{_shorten_path(exported.proto)} is missing; `server proto` without --check writes it, to --output-dir"
     elif text != exported.text:
-        yield f"{_shown(exported.proto)} would change: {_first_change(text, exported.text)}"
+        yield f"{_shorten_path(exported.proto)} would change: {_first_change(text, exported.text)}"
 
 
 def _changes(before: Lock, after: Lock) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`told`: the refusals of a command, each as a line for its user."""
+"""Error reporting for commands."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -6,13 +6,16 @@ from typing import ParamSpec
 
 import typer
 
-from ..errors import InferstreamError
+from ..errors import InferstreamError, describe_failure
 
 P = ParamSpec("P")
 
 
-def told(run: Callable[P, int]) -> Callable[P, int]:
-    """Make a command print what it refuses, and what the system refuses it, and return 1; 130 after Ctrl-C."""
+def report_errors(run: Callable[P, int]) -> Callable[P, int]:
+    """Make a command print an InferstreamError or OSError and return 1.
+
+    After Ctrl-C it returns 130.
+    """
 
     @wraps(run)
     def code(*arguments: P.args, **named: P.kwargs) -> int:
@@ -24,7 +27,7 @@ def told(run: Callable[P, int]) -> Callable[P, int]:
             reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         except KeyboardInterrupt:
             return 130
-        typer.echo(f"error: {reason}", err=True)
+        typer.echo(describe_failure(reason), err=True)
         return 1
 
     return code

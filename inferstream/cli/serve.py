@@ -1,4 +1,4 @@
-"""`inferstream.serve`: runs a server in the calling program, or in a thread of it."""
+"""`inferstream.serve`: runs a server in the calling program, blocking or in a background thread."""
 
 import asyncio
 import atexit
@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 from ..concurrency.background_loop import BackgroundLoop
 from ..concurrency.event_loop import new_event_loop, run_despite_exits
 from ..errors import InvalidSettings
-from ..server.served import Served, resolve
+from ..server.serve_target import Served, resolve
 from ..server.server import Server
 from .banner import address, show
 
@@ -30,15 +30,16 @@ def serve(served: Served = ".", *, background: Literal[True], **settings: Any) -
 def serve(served: Served = ".", *, background: bool = False, **settings: Any) -> "BackgroundServer | None":
     """Serve a folder, an app, a model class, or one or more models. Blocks until SIGINT or SIGTERM.
 
-    The arguments are those of `Application`, and settings may include the ports: `serve(MyModel, http_port=8000)`.
-    It prints the addresses to standard error when the models are loaded. After the first signal, calls in progress
-    finish. The second signal raises KeyboardInterrupt. Outside of the main thread, it handles no signals.
+    Accepts the same arguments as `Application`. The settings can include the ports: `serve(MyModel,
+    http_port=8000)`. When the models are loaded, the addresses are printed to standard error. After the first
+    signal, calls in progress finish. The second signal raises KeyboardInterrupt. Outside of the main thread,
+    signals are not handled.
 
-    With `background`, it returns once the models are loaded, and the server runs in a thread:
-    `with serve(app, background=True) as url`. Ports that no settings name are free ones.
+    With `background=True`, the server runs in a thread, and the call returns once the models are loaded:
+    `with serve(app, background=True) as url`. Free ports are used unless the settings choose them.
 
-    Raises InvalidSettings, without `background` also where an event loop runs, and in strict mode the error of a
-    model that does not load.
+    Raises InvalidSettings, including if an event loop is running and `background` is false. In strict mode,
+    raises the error of a model that fails to load.
     """
     if not background:
         _refuse_running_loop()
@@ -47,7 +48,7 @@ def serve(served: Served = ".", *, background: bool = False, **settings: Any) ->
         free = {name: 0 for name in PORTS if name not in own.model_fields_set}
         return BackgroundServer(Server(own.model_copy(update=free), repository))
     server = Server(own, repository)
-    with stopped_by_signals(server.stop), asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with stop_on_signals(server.stop), asyncio.Runner(loop_factory=new_event_loop) as runner:
         # A second signal raises KeyboardInterrupt.
         run_despite_exits(runner.get_loop(), server.run(show), SystemExit)
     return None
@@ -65,7 +66,10 @@ def _refuse_running_loop() -> None:
 
 
 class BackgroundServer:
-    """A server in a thread of this program, until `stop`, the end of a `with` block, or of the program."""
+    """A server in a background thread.
+
+    It runs until `stop` is called, its `with` block exits, or the program exits.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -73,10 +77,10 @@ class BackgroundServer:
         started: Future[Server] = Future()
         self._running = self._loop.start(server.run(started.set_result))
         either: tuple[Future[Any], ...] = (started, self._running)
-        atexit.register(self.stop)  # after that of the loop's thread, so it comes before it
+        atexit.register(self.stop)  # registered after the loop's exit handler, so it runs before it
         try:
             wait(either, return_when=FIRST_COMPLETED)
-        except BaseException:  # KeyboardInterrupt above all
+        except BaseException:  # mainly KeyboardInterrupt
             self.stop()
             raise
         if self._running.done():
@@ -89,11 +93,14 @@ class BackgroundServer:
 
     @property
     def grpc_address(self) -> str:
-        """The address of the gRPC port, as channels take it."""
+        """The address of the gRPC port, in the format that channels accept."""
         return address(self._server, "gRPC", reachable=True)
 
     def stop(self) -> None:
-        """Let calls in progress finish, unload the models and close the ports. Raises what the server ended with."""
+        """Finish the calls in progress, unload the models and close the ports.
+
+        Raises the error that stopped the server.
+        """
         atexit.unregister(self.stop)
         self._server.stop()
         try:
@@ -109,21 +116,21 @@ class BackgroundServer:
 
 
 @contextmanager
-def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first signal. Restore the program's handlers at the end."""
+def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` on the first signal, and restore the previous handlers at the end of the block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     stopping = False
 
-    def signalled(*_: object) -> None:
+    def handle_signal(*_: object) -> None:
         nonlocal stopping
         if stopping:
             raise KeyboardInterrupt
         stopping = True
         stop()
 
-    before = {name: signal.signal(name, signalled) for name in (signal.SIGINT, signal.SIGTERM)}
+    before = {name: signal.signal(name, handle_signal) for name in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

@@ -1,1 +1,1 @@
-"""Clients of V2 servers, over REST and gRPC."""
+"""Clients for V2 servers, over REST and gRPC."""

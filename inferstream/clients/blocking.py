@@ -1,4 +1,4 @@
-"""`Client`: the same client for code without asyncio. The calls run on one event loop in a thread."""
+"""`Client`: the synchronous client. All calls run on one event loop in a background thread."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
@@ -6,8 +6,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from ..concurrency.background_loop import background
-from .asked import AskedCall, Exit
 from .client import AsyncClient
+from .client_call import ClientCall, Exit
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -17,13 +17,13 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 END: Final = object()
-"""What stands for the end of an iterator between threads."""
+"""A sentinel that marks the end of an iterator whose values are passed between threads."""
 
 
-def _result_of(
+def _wait_for_result(
     method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate["Client", P], T]:
-    """The method of `Client` that runs this one, and waits for its result."""
+    """Return the synchronous version of a coroutine method."""
 
     @wraps(method)
     def run(self: "Client", /, *arguments: P.args, **named: P.kwargs) -> T:
@@ -32,22 +32,22 @@ def _result_of(
     return run
 
 
-def _items_of(
+def _iterate_blocking(
     method: Callable[Concatenate[AsyncClient, P], AsyncGenerator[T, None]],
 ) -> Callable[Concatenate["Client", P], Generator[T, None, None]]:
-    """The method of `Client` that waits for each item of this one."""
+    """Return the synchronous version of an async generator method."""
 
     @wraps(method)
     def iterate(self: "Client", /, *arguments: P.args, **named: P.kwargs) -> Generator[T, None, None]:
-        return _items(lambda: method(self._client, *arguments, **named))
+        return _iterate_items(lambda: method(self._client, *arguments, **named))
 
     return iterate
 
 
 class Client:
-    """A client of one server, for code without asyncio. Several threads may use it at once.
+    """A synchronous client for one server. Threads can share it.
 
-    Its arguments, and those of its methods, are the same as of `AsyncClient`.
+    The constructor and methods accept the same arguments as in `AsyncClient`.
     """
 
     def __init__(
@@ -70,34 +70,37 @@ class Client:
     def __exit__(self, *exit: *Exit) -> None:
         self.close()
 
-    predict = _result_of(AsyncClient.predict)
-    """The result of a model, as of `AsyncClient.predict`."""
-    stream = _items_of(AsyncClient.stream)
-    """Each item of a stream, when it arrives. Leaving the loop cancels the call on the server."""
-    models = _result_of(AsyncClient.models)
-    """The names of the models that are ready."""
-    metadata = _result_of(AsyncClient.metadata)
-    """What the server says of a model."""
-    ready = _result_of(AsyncClient.ready)
-    """Whether a model is ready, or the server without a model. Raises CallFailed without a connection."""
-    close = _result_of(AsyncClient.aclose)
+    predict = _wait_for_result(AsyncClient.predict)
+    """Call a model and return its result. See `AsyncClient.predict`."""
+    stream = _iterate_blocking(AsyncClient.stream)
+    """Yield each item of a stream when it arrives. Closing the generator cancels the call on the server."""
+    models = _wait_for_result(AsyncClient.models)
+    """Return the names of all models that are ready."""
+    metadata = _wait_for_result(AsyncClient.metadata)
+    """Return the metadata of a model."""
+    ready = _wait_for_result(AsyncClient.ready)
+    """Return whether a model is ready, or whether the server is if no model is named.
+
+    Raises CallFailed if the connection fails.
+    """
+    close = _wait_for_result(AsyncClient.aclose)
     """Close the connections."""
 
-    def predict_asked(self, ask: Callable[[AsyncClient], AskedCall]) -> Any:
-        """The result of a call, for a stub."""
+    def predict_call(self, ask: Callable[[AsyncClient], ClientCall]) -> Any:
+        """Return the result of a call that a generated stub builds with `ask`."""
 
         async def predict() -> Any:
-            return await self._client.predict_asked(ask(self._client))
+            return await self._client.predict_call(ask(self._client))
 
         return background.run(predict())
 
-    def stream_asked(self, ask: Callable[[AsyncClient], AskedCall]) -> Generator[Any, None, None]:
-        """Each item of the stream of a call, for a stub."""
-        return _items(lambda: self._client.stream_asked(ask(self._client)))
+    def stream_call(self, ask: Callable[[AsyncClient], ClientCall]) -> Generator[Any, None, None]:
+        """Yield each item of a streaming call that a generated stub builds with `ask`."""
+        return _iterate_items(lambda: self._client.stream_call(ask(self._client)))
 
 
-def _items(begin: Callable[[], AsyncGenerator[T, None]]) -> Generator[T, None, None]:
-    """The items of a stream, which begins with the first."""
+def _iterate_items(begin: Callable[[], AsyncGenerator[T, None]]) -> Generator[T, None, None]:
+    """Yield the items of a stream, which is opened when the first item is requested."""
     stream: list[AsyncGenerator[T, None]] = []
     reading = asyncio.Lock()
 
@@ -108,7 +111,7 @@ def _items(begin: Callable[[], AsyncGenerator[T, None]]) -> Generator[T, None, N
             return await anext(stream[0], END)
 
     async def close() -> None:
-        async with reading:  # an interrupted `following` may still be ending
+        async with reading:  # an interrupted `following` may still be running
             if stream:
                 await stream[0].aclose()
 
@@ -120,19 +123,19 @@ def _items(begin: Callable[[], AsyncGenerator[T, None]]) -> Generator[T, None, N
 
 
 class IteratedClient(AsyncClient):
-    """Reads iterators of its caller in threads, because they may block."""
+    """An async client that reads the caller's iterators in threads, because they may block."""
 
-    def _asked(self, model: Any, arguments: Mapping[str, Any], *limits: Any) -> AskedCall:
+    def _prepare(self, model: Any, arguments: Mapping[str, Any], *limits: Any) -> ClientCall:
         if not isinstance(arguments, Table):
             arguments = {
                 name: _Blocking(value) if isinstance(value, Iterator) else value
                 for name, value in arguments.items()
             }
-        return super()._asked(model, arguments, *limits)
+        return super()._prepare(model, arguments, *limits)
 
 
 class _Blocking:
-    """A blocking iterator for `async for`."""
+    """Adapts a blocking iterator to `async for`."""
 
     def __init__(self, values: Iterator[Any]) -> None:
         self._values = values

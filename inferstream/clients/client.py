@@ -1,4 +1,4 @@
-"""`AsyncClient`: calls the models of a server with Python values, over REST or gRPC."""
+"""`AsyncClient`: calls models with Python values, over REST or gRPC."""
 
 import asyncio
 import math
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..errors import CallFailed
 from ..types import InferenceResponse, MetadataModelResponse
-from .asked import AskedCall, Exit, Scalar, limited
-from .model_types import ModelTypes, PreparedCall, types_of_function, types_of_metadata
-from .retries import nothing_began, retried
-from .tables import Table, given
+from .client_call import ClientCall, Exit, Scalar, limited
+from .model_types import ModelTypes, PreparedCall, derive_types, read_types
+from .retries import never_started, retry
+from .tables import Table, merge_arguments
 from .transport import ModelName, OutgoingCall, Target, Transport
 
 if TYPE_CHECKING:
@@ -23,23 +23,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECT = 60.0
-"""Seconds that a connection may take, where calls have more."""
+"""The maximum time to connect, in seconds. A shorter `timeout` of the client takes precedence."""
 
 CONNECTIONS = 1000
-"""Connections of one client over REST. Each call in progress has one."""
+"""The maximum number of REST connections of one client. Each call in progress uses one."""
 
 SCHEMES = {"http": False, "https": False, "grpc": True, "grpcs": True}
-"""The schemes of URLs, and whether they are those of gRPC."""
+"""The URL schemes, and whether they use gRPC."""
 
 
 class AsyncClient:
-    """A client of one server: `http://host:8080`, `https://...`, `grpc://host:8081` or `grpcs://...`.
+    """An asynchronous client for one server.
 
-    Arguments and results are Python values. Their types are those in the metadata of each model, or the annotations
-    of `app`: an `App`, or its import path `module:app`. `timeout` is the limit of a call in seconds, a whole stream
-    included; the server gets it as the deadline. `math.inf` is no limit. `retries` is the number of further attempts
-    at a call that no model has begun. `headers` go with every call. With `verify=False` any certificate is accepted.
-    Calls raise `CallFailed`, and TypeError or ValueError for a wrong argument.
+    `url` is, for example, `http://host:8080`, `https://host`, `grpc://host:8081` or `grpcs://host`.
+
+    Arguments and results are Python values. Their types come from the metadata of each model, or from the
+    annotations of `app`, which is an `App` or its import path `module:app`.
+
+    `timeout` is the time limit of a call in seconds, including the whole stream, and is sent to the server as
+    the deadline. Use `math.inf` for no limit. `retries` is the number of additional attempts if a call fails
+    before a model starts to process it. `headers` are sent with every call. `verify=False` accepts any TLS
+    certificate.
+
+    Calls raise `CallFailed`. They raise TypeError or ValueError if an argument is invalid.
     """
 
     _functions: dict[ModelName, ModelTypes]
@@ -60,16 +66,21 @@ class AsyncClient:
         self._over_grpc = SCHEMES[scheme]
         connect = min(timeout, CONNECT)
         target = Target(url, connect, headers=headers or {}, verify=verify, connections=CONNECTIONS)
-        # Compression takes longer than it saves, except over slow networks.
+        # Compression costs more time than it saves, except on slow networks.
         known = {**({} if self._over_grpc else {"accept-encoding": "identity"}), **(headers or {})}
-        self._call_over(transport_to(target, self._over_grpc), timeout, retries, known)
+        self._call_over(build_transport(target, self._over_grpc), timeout, retries, known)
         if app is not None:
             self._functions = _functions(app)
 
     @classmethod
     def over_typed_rpcs(cls, url: str, app: "App", *, timeout: float = 60.0, retries: int = 2) -> Self:
-        """A client of the typed RPCs of `app`, as every client that has its `.proto` file. `url` is one of gRPC."""
-        from .typed import TypedTransport  # late, as in `transport_to`
+        """Return a client for the typed RPCs of `app`.
+
+        It sends the messages that the app's `.proto` file defines.
+
+        `url` is a gRPC URL.
+        """
+        from .typed import TypedTransport  # imported lazily, as in `build_transport`
 
         client = cls(url, app=app, timeout=timeout, retries=retries)
         client._transport = TypedTransport(Target(url, timeout), app)
@@ -109,16 +120,19 @@ class AsyncClient:
         outputs: Sequence[str] = (),
         **named: Any,
     ) -> Any:
-        """The result of a model for these arguments, by name, in a mapping, as a list of rows or as a data frame.
+        """Call a model and return its result.
 
-        Several outputs are a dictionary by name, or a tuple if the types are those of an app. An argument that is an
-        iterator is a stream. `parameters` are those of the request, such as `max_tokens` of text models. `outputs` are
-        the names of those that the model should return; by default it decides.
+        Pass the arguments by name, as a mapping, as a list of rows or as a data frame. An argument that is an
+        iterator is sent as a stream. `parameters` are the request parameters, for example `max_tokens` of a
+        language model. `outputs` are the names of the outputs to return. By default, the model decides.
+
+        If the model has several outputs, the result is a dictionary keyed by output name, or a tuple if the
+        types come from an app.
         """
-        known = given(arguments, named)
-        asked = self._asked(ModelName(model, version), known, timeout, headers, parameters)
+        known = merge_arguments(arguments, named)
+        asked = self._prepare(ModelName(model, version), known, timeout, headers, parameters)
         asked.outputs = outputs
-        return await self.predict_asked(asked)
+        return await self.predict_call(asked)
 
     def stream(
         self,
@@ -133,66 +147,71 @@ class AsyncClient:
         outputs: Sequence[str] = (),
         **named: Any,
     ) -> AsyncGenerator[Any, None]:
-        """Each item of a stream, when it arrives. Leaving the loop cancels the call on the server.
+        """Yield each item of a stream when it arrives. Closing the generator cancels the call on the server.
 
-        The arguments are those of `predict`.
+        Accepts the same arguments as `predict`.
         """
-        known = given(arguments, named)
-        asked = self._asked(ModelName(model, version), known, timeout, headers, parameters)
+        known = merge_arguments(arguments, named)
+        asked = self._prepare(ModelName(model, version), known, timeout, headers, parameters)
         asked.outputs = outputs
-        return self.stream_asked(asked)
+        return self.stream_call(asked)
 
     async def models(self, *, timeout: float | None = None) -> list[str]:
-        """The names of the models that are ready."""
-        asked = self._asked(ModelName(""), {}, timeout)
+        """Return the names of all models that are ready."""
+        asked = self._prepare(ModelName(""), {}, timeout)
         async with limited(asked):
-            index = await self._attempts(asked, lambda: self._transport.index(asked.left()))
+            index = await self._retry(asked, lambda: self._transport.index(asked.seconds_left()))
         return sorted({item.name for item in index})
 
     async def metadata(
         self, model: str, *, version: str | None = None, timeout: float | None = None
     ) -> MetadataModelResponse:
-        """What the server says of a model."""
-        asked = self._asked(ModelName(model, version), {}, timeout)
+        """Return the metadata of a model."""
+        asked = self._prepare(ModelName(model, version), {}, timeout)
         async with limited(asked):
             return await self._metadata(asked)
 
     async def ready(
         self, model: str | None = None, *, version: str | None = None, timeout: float | None = None
     ) -> bool:
-        """Whether a model is ready, or the server without a model. Raises CallFailed without a connection."""
-        asked = self._asked(ModelName(model or "", version), {}, timeout)
+        """Return whether a model is ready, or whether the server is if no model is named.
+
+        Raises CallFailed if the connection fails.
+        """
+        asked = self._prepare(ModelName(model or "", version), {}, timeout)
         async with limited(asked):
             name = None if model is None else asked.model
-            return await self._transport.ready(name, asked.left())
+            return await self._transport.ready(name, asked.seconds_left())
 
-    def asked(self, model: ModelName, arguments: Mapping[str, Any], types: ModelTypes | None) -> AskedCall:
-        """A call with the limits of this client, for a stub."""
-        asked = self._asked(model, arguments, None)
+    def build_call(
+        self, model: ModelName, arguments: Mapping[str, Any], types: ModelTypes | None
+    ) -> ClientCall:
+        """Return a call with the time limit and headers of this client, for a generated stub."""
+        asked = self._prepare(model, arguments, None)
         asked.types = types
         return asked
 
-    async def predict_asked(self, asked: AskedCall) -> Any:
-        """The result of a call, once."""
+    async def predict_call(self, asked: ClientCall) -> Any:
+        """Return the result of a call. A call can be made only once."""
         async with limited(asked):
-            types, response = await self._called(asked, self._infer)
-        return types.value(response)
+            types, response = await self._call(asked, self._infer)
+        return types.decode_response(response)
 
-    async def stream_asked(self, asked: AskedCall) -> AsyncGenerator[Any, None]:
-        """Each item of the stream of a call, once."""
+    async def stream_call(self, asked: ClientCall) -> AsyncGenerator[Any, None]:
+        """Yield each item of a streaming call. A call can be made only once."""
         async with limited(asked):
-            types, (responses, response) = await self._called(asked, self._open)
+            types, (responses, response) = await self._call(asked, self._open)
         try:
             while response is not None:
-                yield types.value(response)
+                yield types.decode_response(response)
                 async with limited(asked):
                     response = await anext(responses, None)
         finally:
             await responses.aclose()
 
-    async def _infer(self, asked: AskedCall, prepared: PreparedCall) -> InferenceResponse:
+    async def _infer(self, asked: ClientCall, prepared: PreparedCall) -> InferenceResponse:
         if prepared.more is None:
-            return await self._transport.infer(self._outgoing(asked, prepared))
+            return await self._transport.infer(self._build_outgoing(asked, prepared))
         responses, response = await self._open(asked, prepared)
         try:
             if response is None or await anext(responses, None) is not None:
@@ -203,16 +222,16 @@ class AsyncClient:
         return response
 
     async def _open(
-        self, asked: AskedCall, prepared: PreparedCall
+        self, asked: ClientCall, prepared: PreparedCall
     ) -> tuple[AsyncGenerator[InferenceResponse, None], InferenceResponse | None]:
-        responses = self._transport.stream(self._outgoing(asked, prepared))
+        responses = self._transport.stream(self._build_outgoing(asked, prepared))
         try:
             return responses, await anext(responses, None)
-        except BaseException:  # a cancel too
+        except BaseException:  # including CancelledError
             await responses.aclose()
             raise
 
-    def _outgoing(self, asked: AskedCall, prepared: PreparedCall) -> OutgoingCall:
+    def _build_outgoing(self, asked: ClientCall, prepared: PreparedCall) -> OutgoingCall:
         if self._over_grpc and prepared.null is not None:
             raise TypeError(
                 f'model "{asked.model.name}": argument "{prepared.null}": gRPC has no null; ask over http'
@@ -221,73 +240,73 @@ class AsyncClient:
             asked.model,
             prepared.request,
             asked.headers,
-            asked.left(),
+            asked.seconds_left(),
             binary=self._over_grpc or prepared.raw,
             more=prepared.more,
         )
 
-    async def _called(
-        self, asked: AskedCall, call: Callable[[AskedCall, PreparedCall], Awaitable[T]]
+    async def _call(
+        self, asked: ClientCall, call: Callable[[ClientCall, PreparedCall], Awaitable[T]]
     ) -> tuple[ModelTypes, T]:
-        """The result of a call, and the types it was made with.
+        """Return the result of a call, and the types used for it.
 
-        A model may have changed since its metadata were fetched. So a failure that may come from this is final only
-        if the metadata have not changed.
+        The model may have changed since its metadata was fetched. If such a change may have caused a failure,
+        the metadata is fetched again, and the call is repeated if the metadata differs.
         """
-        types, are_new = await self._types(asked)
+        types, are_new = await self._find_types(asked)
         while True:
             try:
-                arguments = types.checked(asked.arguments)
+                arguments = types.check(asked.arguments)
                 if not isinstance(asked.arguments, Table):
                     asked.arguments = arguments
                 prepared = await types.prepare(arguments, asked.parameters, asked.outputs)
-                return types, await self._attempts(asked, lambda: call(asked, prepared))  # noqa: B023
+                return types, await self._retry(asked, lambda: call(asked, prepared))  # noqa: B023
             except (TypeError, ValueError, CallFailed) as error:
                 may_have_changed = not isinstance(error, CallFailed) or error.status in (400, 404)
-                if are_new or not may_have_changed or asked.begun():
+                if are_new or not may_have_changed or asked.has_begun():
                     raise
                 before = types
                 self._known.pop(asked.model, None)
-                types, are_new = await self._types(asked)
+                types, are_new = await self._find_types(asked)
                 if types == before:
                     raise
 
-    async def _attempts(self, asked: AskedCall, call: Callable[[], Awaitable[T]]) -> T:
+    async def _retry(self, asked: ClientCall, call: Callable[[], Awaitable[T]]) -> T:
         def repeats(error: CallFailed) -> bool:
-            return nothing_began(error) and not asked.begun()
+            return never_started(error) and not asked.has_begun()
 
-        return await retried(call, self._retries, repeats, asked.until)
+        return await retry(call, self._retries, repeats, asked.until)
 
-    async def _types(self, asked: AskedCall) -> tuple[ModelTypes, bool]:
-        """The types of a model, and whether they are as new as can be."""
+    async def _find_types(self, asked: ClientCall) -> tuple[ModelTypes, bool]:
+        """Return the types of a model, and whether they are known to be current."""
         types = asked.types or self._functions.get(asked.model)
         if types is not None:
             return types, True
-        async with self._fetching:  # calls that begin together fetch once
+        async with self._fetching:  # concurrent calls fetch the metadata once
             if (known := self._known.get(asked.model)) is not None:
                 return known, False
-            types = self._known[asked.model] = types_of_metadata(await self._metadata(asked))
+            types = self._known[asked.model] = read_types(await self._metadata(asked))
         return types, True
 
-    async def _metadata(self, asked: AskedCall) -> MetadataModelResponse:
-        return await self._attempts(asked, lambda: self._transport.metadata(asked.model, asked.left()))
+    async def _metadata(self, asked: ClientCall) -> MetadataModelResponse:
+        return await self._retry(asked, lambda: self._transport.metadata(asked.model, asked.seconds_left()))
 
-    def _asked(
+    def _prepare(
         self,
         model: ModelName,
         arguments: Mapping[str, Any],
         timeout: float | None,
         headers: Mapping[str, str] | None = None,
         parameters: Mapping[str, Scalar] | None = None,
-    ) -> AskedCall:
+    ) -> ClientCall:
         seconds = self._timeout if timeout is None else timeout
         until = asyncio.get_running_loop().time() + seconds
         known = {**self._headers, **headers} if headers else self._headers
-        return AskedCall(model, arguments, parameters or {}, known, seconds, until)
+        return ClientCall(model, arguments, parameters or {}, known, seconds, until)
 
 
 class InProcessClient(AsyncClient):
-    """A client of the models of its own process. No call is repeated, because no connection can fail."""
+    """A client for models in the same process. It never retries, because no connection can fail."""
 
     _over_grpc = False
 
@@ -295,9 +314,9 @@ class InProcessClient(AsyncClient):
         self._call_over(transport, math.inf, 0, {})
 
 
-def transport_to(target: Target, over_grpc: bool) -> "RestTransport | GrpcTransport":
-    """A transport over gRPC, or over REST. Raises MissingExtra if gRPC is not installed."""
-    # Imported late: each client needs its own library only.
+def build_transport(target: Target, over_grpc: bool) -> "RestTransport | GrpcTransport":
+    """Return a gRPC or REST transport. Raises MissingExtra if gRPC is required but not installed."""
+    # Imported lazily, so that only the library in use is loaded.
     if over_grpc:
         from .grpc import GrpcTransport
 
@@ -308,13 +327,16 @@ def transport_to(target: Target, over_grpc: bool) -> "RestTransport | GrpcTransp
 
 
 def _functions(app: "App | str") -> dict[ModelName, ModelTypes]:
-    """The types of the functions of an app. Without a version, the last function of a name counts."""
+    """Return the types of all functions of an app.
+
+    A name without a version refers to the last function of that name.
+    """
     functions: Any = app
     if isinstance(app, str):
         module, _, name = app.partition(":")
         functions = getattr(import_module(module), name or "app")
     types = {}
     for function in functions:
-        known = types_of_function(function)
+        known = derive_types(function)
         types[ModelName(function.name)] = types[ModelName(function.name, function.version)] = known
     return types

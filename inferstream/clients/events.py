@@ -1,20 +1,20 @@
-"""Reads server-sent events (WHATWG HTML, "Server-sent events")."""
+"""A parser for server-sent events (WHATWG HTML, "Server-sent events")."""
 
 from collections.abc import Iterator
 
 
 class EventParser:
-    """Reads the events of one stream from its pieces, however they are cut."""
+    """Parses the events of one stream from chunks of any size."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._name = ""
         self._data: list[bytes] = []
         self.last_id = b""
-        """The id of the last event that has one. Only a stream that may be resumed has ids."""
+        """The id of the last event that has one. Only resumable streams have ids."""
 
-    def feed(self, chunk: bytes) -> Iterator[tuple[str, bytes]]:
-        """The name and the data of each event that `chunk` completes. Comments are no events."""
+    def parse(self, chunk: bytes) -> Iterator[tuple[str, bytes]]:
+        """Yield the name and data of each event that `chunk` completes. Comments are skipped."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             field, _, value = line.removesuffix(b"\r").partition(b":")

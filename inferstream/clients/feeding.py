@@ -10,9 +10,10 @@ from ..concurrency.scope import FAILURES
 
 @asynccontextmanager
 async def feeding(sending: Coroutine[Any, Any, None], abort: Callable[[], object]) -> AsyncIterator[None]:
-    """Run `sending` beside the block, which ends it.
+    """Run `sending` concurrently with the block, and cancel it when the block exits.
 
-    A failure of `sending` aborts the call, and is raised in place of the failure that the block has from this.
+    If `sending` fails, `abort` is called, and the original error replaces any error that the block raises as
+    a result.
     """
     failed: list[Exception] = []
 

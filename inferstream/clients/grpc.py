@@ -1,7 +1,8 @@
-"""Calls over gRPC."""
+"""The gRPC transport of the clients."""
 
 import asyncio
 import math
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from functools import partial
@@ -22,7 +23,7 @@ from ..protos.dataplane_pb2 import (
     ServerReadyRequest,
 )
 from ..protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from ..protos.grpc import FIELDS, request_to, response_from
+from ..protos.grpc import FIELDS, build_request_message, parse_response
 from ..statuses import HTTP_OF_GRPC
 from ..types import (
     InferenceRequest,
@@ -30,7 +31,7 @@ from ..types import (
     MetadataModelResponse,
     RepositoryIndexResponse,
 )
-from .failures import no_response, refused, seconds_of
+from .failures import build_invalid_response_error, build_missing_server_error, parse_retry_after, rejection
 from .feeding import feeding
 from .transport import ModelName, OutgoingCall, Target
 
@@ -39,13 +40,19 @@ try:
 except ModuleNotFoundError as missing:
     raise MissingExtra("a client over gRPC", "grpc", missing) from None
 
-from .channel import open_channel  # it imports grpc too
+from .channel import open_channel  # it also imports grpc
 
 RETRYABLE = frozenset((grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED))
-"""A server with a full queue returns RESOURCE_EXHAUSTED, the 429 of gRPC."""
+"""Statuses of calls that can be retried.
+
+A server with a full queue returns RESOURCE_EXHAUSTED, the equivalent of HTTP 429.
+"""
+
+REFUSED = re.compile(r"ipv[46]:(\S+): .*Connection refused", re.IGNORECASE)
+"""The message that grpc generates for an address on which no server listens."""
 
 NOT_CONNECTED = ("failed to connect", "DNS resolution failed", "empty address list")
-"""How messages of UNAVAILABLE begin, in lower case or as here, when the library had no connection to send to."""
+"""The prefixes of UNAVAILABLE messages that grpc generates if it cannot connect."""
 
 T = TypeVar("T")
 Sent = TypeVar("Sent")
@@ -53,7 +60,7 @@ Received = TypeVar("Received")
 
 
 class ModelRpcs(NamedTuple):
-    """The two RPCs of one model: their requests and responses as messages."""
+    """The two RPCs of one model, with functions that convert requests and responses to and from messages."""
 
     unary: "grpc.aio.UnaryUnaryMultiCallable[Any, Any]"
     stream: "grpc.aio.StreamStreamMultiCallable[Any, Any]"
@@ -62,7 +69,7 @@ class ModelRpcs(NamedTuple):
 
 
 class GrpcTransport:
-    """One channel to a server, opened by the first call."""
+    """A transport over one channel, which the first call opens."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -70,60 +77,62 @@ class GrpcTransport:
         self._stub: GRPCInferenceServiceStub | None = None
 
     async def rpcs(self, call: OutgoingCall) -> ModelRpcs:
-        """How the model of a call is asked. Raises CallFailed."""
+        """Return the RPCs for the model of a call. Raises CallFailed."""
         stub = self._stub or await self._open()
         write = partial(_message, call)
-        return ModelRpcs(stub.ModelInfer, stub.ModelStreamInfer, write, _response_in)
+        return ModelRpcs(stub.ModelInfer, stub.ModelStreamInfer, write, _parse_response)
 
     async def infer(self, call: OutgoingCall) -> InferenceResponse:
         rpcs = await self.rpcs(call)
         message = rpcs.write(call.request)
-        with failures():
+        with convert_errors():
             response = await rpcs.unary(
-                message, metadata=_metadata(call.headers), timeout=_bounded(call.timeout)
+                message, metadata=_metadata(call.headers), timeout=_finite_timeout(call.timeout)
             )
         return rpcs.read(response)
 
     def encode(self, call: OutgoingCall) -> tuple[dict[str, str], bytes]:
-        """No headers, and the message of the RPC. Raises InvalidRequest."""
+        """Return no headers, and the serialized message of the RPC. Raises InvalidRequest."""
         return {}, _message(call, call.request).SerializeToString()
 
     async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
         rpcs = await self.rpcs(call)
-        rpc = rpcs.stream(None, metadata=_metadata(call.headers), timeout=_bounded(call.timeout))
-        async with aclosing(_exchanged(rpc, _messages(call, rpcs.write))) as responses:
+        rpc = rpcs.stream(None, metadata=_metadata(call.headers), timeout=_finite_timeout(call.timeout))
+        async with aclosing(_exchange(rpc, _messages(call, rpcs.write))) as responses:
             async for response in responses:
                 yield rpcs.read(response)
 
     async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse:
         message = ModelMetadataRequest(name=model.name, version=model.version or "")
-        return ModelMetadataResponseConverter.to_types(await self._ask("ModelMetadata", message, timeout))
+        return ModelMetadataResponseConverter.to_types(await self._call("ModelMetadata", message, timeout))
 
     async def index(self, timeout: float) -> RepositoryIndexResponse:
         message = RepositoryIndexRequest(ready=True)
-        return RepositoryIndexResponseConverter.to_types(await self._ask("RepositoryIndex", message, timeout))
+        return RepositoryIndexResponseConverter.to_types(
+            await self._call("RepositoryIndex", message, timeout)
+        )
 
     async def ready(self, model: ModelName | None, timeout: float) -> bool:
         try:
             if model is None:
-                response = await self._ask("ServerReady", ServerReadyRequest(), timeout)
+                response = await self._call("ServerReady", ServerReadyRequest(), timeout)
             else:
                 message = ModelReadyRequest(name=model.name, version=model.version or "")
-                response = await self._ask("ModelReady", message, timeout)
+                response = await self._call("ModelReady", message, timeout)
         except CallFailed as error:
             if error.status is None:
                 raise
             return False
         return bool(response.ready)
 
-    async def _ask(self, rpc: str, message: Any, timeout: float) -> Any:
+    async def _call(self, rpc: str, message: Any, timeout: float) -> Any:
         stub = self._stub or await self._open()
-        with failures():
+        with convert_errors():
             metadata = _metadata(self._target.headers)
-            return await getattr(stub, rpc)(message, metadata=metadata, timeout=_bounded(timeout))
+            return await getattr(stub, rpc)(message, metadata=metadata, timeout=_finite_timeout(timeout))
 
     async def channel(self) -> grpc.aio.Channel:
-        """The channel, for further RPCs. Raises CallFailed."""
+        """Return the channel, for other RPCs. Raises CallFailed."""
         if self._channel is None:
             await self._open()
         assert self._channel is not None
@@ -131,7 +140,7 @@ class GrpcTransport:
 
     async def _open(self) -> GRPCInferenceServiceStub:
         channel = await open_channel(self._target)
-        if self._channel is None:  # another call may have opened one meanwhile
+        if self._channel is None:  # another call may have opened one in between
             self._channel = channel
             self._stub = GRPCInferenceServiceStub(channel)
         else:
@@ -144,16 +153,16 @@ class GrpcTransport:
             await self._channel.close(None)
 
 
-async def _exchanged(
+async def _exchange(
     rpc: "grpc.aio.StreamStreamCall[Sent, Received]", messages: AsyncIterator[Sent]
 ) -> AsyncGenerator[Received, None]:
-    """The responses of a call, to which `messages` are sent meanwhile. Closing it cancels the call."""
-    # If a message is on its way when the server ends the call, the library replaces the status by its own.
+    """Yield the responses of a call while `messages` are sent. Closing the generator cancels the call."""
+    # If the server ends the call while a message is being sent, grpc replaces the status with its own.
     statuses: list[grpc.aio.AioRpcError] = []
-    rpc.add_done_callback(lambda _: statuses.append(_status_of(rpc)))
+    rpc.add_done_callback(lambda _: statuses.append(_build_error(rpc)))
     try:
         async with feeding(_send(rpc, messages), rpc.cancel):
-            with failures():
+            with convert_errors():
                 try:
                     async for response in rpc:
                         yield response
@@ -164,13 +173,15 @@ async def _exchanged(
         rpc.cancel()
 
 
-def _status_of(rpc: "grpc.aio.StreamStreamCall[Sent, Received]") -> grpc.aio.AioRpcError:
-    trailing = _now(rpc.trailing_metadata())
-    return grpc.aio.AioRpcError(_now(rpc.code()), grpc.aio.Metadata(), trailing, _now(rpc.details()), "")
+def _build_error(rpc: "grpc.aio.StreamStreamCall[Sent, Received]") -> grpc.aio.AioRpcError:
+    trailing = _get_result(rpc.trailing_metadata())
+    return grpc.aio.AioRpcError(
+        _get_result(rpc.code()), grpc.aio.Metadata(), trailing, _get_result(rpc.details()), ""
+    )
 
 
-def _now(awaitable: Awaitable[T]) -> T:
-    """The result of an awaitable that has one already."""
+def _get_result(awaitable: Awaitable[T]) -> T:
+    """Return the result of an awaitable that is already done."""
     try:
         next(awaitable.__await__())
     except StopIteration as done:
@@ -184,7 +195,7 @@ async def _send(rpc: "grpc.aio.StreamStreamCall[Sent, Received]", messages: Asyn
             await rpc.write(message)
         await rpc.done_writing()
     except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
-        return  # the reader of responses gets the status
+        return  # the reader of responses receives the status
 
 
 async def _messages(call: OutgoingCall, write: Callable[[InferenceRequest], Sent]) -> AsyncIterator[Sent]:
@@ -196,48 +207,53 @@ async def _messages(call: OutgoingCall, write: Callable[[InferenceRequest], Sent
 
 def _message(call: OutgoingCall, request: InferenceRequest) -> ModelInferRequest:
     raw = call.binary or any(tensor.datatype not in FIELDS for tensor in request.inputs)
-    return request_to(request, call.model.name, call.model.version, raw)
+    return build_request_message(request, call.model.name, call.model.version, raw)
 
 
 def _metadata(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(name.lower(), value) for name, value in headers.items()]
 
 
-def _bounded(timeout: float) -> float | None:
+def _finite_timeout(timeout: float) -> float | None:
     return None if timeout == math.inf else timeout
 
 
-def _response_in(message: ModelInferResponse) -> InferenceResponse:
+def _parse_response(message: ModelInferResponse) -> InferenceResponse:
     try:
-        return response_from(message)
+        return parse_response(message)
     except InvalidRequest as error:
-        raise no_response(error) from None
+        raise build_invalid_response_error(error) from None
 
 
 @contextmanager
-def failures() -> Iterator[None]:
-    """Raise CallFailed in place of the errors of grpc."""
+def convert_errors() -> Iterator[None]:
+    """Convert grpc errors to CallFailed."""
     try:
         yield
     except grpc.aio.AioRpcError as error:
-        raise _failure(error) from None
+        raise _convert_error(error) from None
     except asyncio.CancelledError as error:
         if is_own_cancel(error):
             raise
-        # The library raises this for a status CANCELLED of the server.
-        raise refused("The server cancelled the call.", 499, "CANCELLED") from None
+        # grpc raises this if the server returns the status CANCELLED.
+        raise rejection("The server cancelled the call.", 499, "CANCELLED") from None
 
 
-def _failure(error: grpc.aio.AioRpcError) -> CallFailed:
+def _convert_error(error: grpc.aio.AioRpcError) -> CallFailed:
     code, message = error.code(), error.details() or ""
-    pairs = cast("Iterable[tuple[str, str]]", error.trailing_metadata() or ())  # the stubs type none
+    pairs = cast("Iterable[tuple[str, str]]", error.trailing_metadata() or ())  # the type stubs lack it
     trailing = dict(pairs)
     if code is grpc.StatusCode.UNAVAILABLE and not trailing:
-        # A status of a server of ours says when to call again, so this is one that the library has made.
+        # An UNAVAILABLE from inferstream always has a retry delay, so grpc itself generated this one.
         lost = message.startswith(NOT_CONNECTED)
+        if lost and (refused_at := REFUSED.search(message)) is not None:
+            return build_missing_server_error(refused_at[1], "the connection was refused", code.name)
         return ConnectionFailed(message, retryable=True, unreachable=lost, status_name=code.name)
-    seconds = seconds_of(trailing.get("retry-after"))
-    if seconds is None and (pushback := seconds_of(trailing.get("grpc-retry-pushback-ms"))) is not None:
+    seconds = parse_retry_after(trailing.get("retry-after"))
+    if (
+        seconds is None
+        and (pushback := parse_retry_after(trailing.get("grpc-retry-pushback-ms"))) is not None
+    ):
         seconds = pushback / 1000
     status = HTTP_OF_GRPC.get(code.name, 500)
-    return refused(message, status, code.name, code in RETRYABLE, seconds)
+    return rejection(message, status, code.name, code in RETRYABLE, seconds)

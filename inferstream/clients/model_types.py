@@ -1,4 +1,4 @@
-"""The types of a model's arguments and results: a request from arguments, and values from responses."""
+"""The types of a model, which convert arguments to requests and responses to values."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,9 +6,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..codecs.undeclared import decode, encode
+from ..codecs.undeclared_tensors import decode, encode
 from ..codecs.values.arrays import Array
-from ..codecs.values.base import DEFAULT, DESCRIBED, DIMENSIONS, NULLABLE, OPTIONAL, STREAM, Value, fault_of
+from ..codecs.values.base import (
+    DEFAULT,
+    DESCRIBED,
+    DIMENSIONS,
+    NULLABLE,
+    OPTIONAL,
+    STREAM,
+    Value,
+    describe_fault,
+)
 from ..codecs.values.declared import value_of_tensor
 from ..errors import CallFailed, CodecError
 from ..types import (
@@ -21,23 +30,24 @@ from ..types import (
     RequestOutput,
     ResponseOutput,
 )
-from .tables import OfColumns, Table, with_missing
+from .tables import OfColumns, Table, encode_missing
 
 if TYPE_CHECKING:
     from ..functions.function import ModelFunction
     from ..functions.results import Results
 
 RAW = ("np", "base64", "image")
-"""Content types of tensors that are shorter as raw bytes than as JSON."""
+"""Content types of tensors that are more compact as raw bytes than as JSON."""
 
 WHOLE = (str, bytes, bytearray, memoryview, Mapping, np.ndarray)
-"""Iterable types that are one value."""
+"""Iterable types that are a single value, not a stream."""
 
 
 class InputType(NamedTuple):
-    """What is known of one argument. One `without` a value is None for the model, and None is not sent.
+    """The type of one argument.
 
-    None for a `nullable` one is sent as null, in JSON.
+    If `without` is set, the model treats an absent argument as None, so None is not sent. If `nullable` is
+    set, None is sent as null, which only JSON can express.
     """
 
     value: Value
@@ -49,18 +59,18 @@ class InputType(NamedTuple):
 
 @dataclass(slots=True)
 class PreparedCall:
-    """A request of checked arguments. `more` yields its later requests."""
+    """A request built from checked arguments. `more` yields the later requests of the call."""
 
     request: InferenceRequest
     more: AsyncIterator[InferenceRequest] | None = None
     raw: bool = False
-    """Whether a tensor in one of the directions is shorter as raw bytes than as JSON."""
+    """Whether a tensor of the request or response is more compact as raw bytes than as JSON."""
     null: str | None = None
-    """An argument that is null, which JSON alone can say."""
+    """The name of an argument that is null, which only JSON can express."""
 
 
 class Later:
-    """The values of an argument that is a stream. `begun` tells that the first was taken."""
+    """The values of an argument that is a stream. `begun` is true once the first value is requested."""
 
     def __init__(self, values: AsyncIterable[Any] | Iterable[Any]) -> None:
         self.begun = False
@@ -80,10 +90,13 @@ class Later:
 
 
 class ModelTypes:
-    """The types of one model. Errors about arguments are TypeError and ValueError, and name the argument.
+    """The types of one model.
 
-    `inputs` and `outputs` are None where they are not known. `results` are those of a function, whose annotations
-    say more than its outputs. Types are equal if they come of equal metadata.
+    `inputs` and `outputs` are None if they are unknown. `results` are the results of a function, whose
+    annotations are more precise than its outputs. Two instances are equal if they were built from equal
+    metadata.
+
+    Errors in arguments are raised as TypeError or ValueError. The message names the argument.
     """
 
     def __init__(
@@ -95,7 +108,10 @@ class ModelTypes:
         metadata: MetadataModelResponse | None = None,
         described: Sequence[MetadataTensor] = (),
     ) -> None:
-        """`described` are inputs that the server knows and does not enforce. They say what becomes of data frames."""
+        """`described` are inputs that the server describes but does not enforce.
+
+        They only affect data frames and columns with missing values.
+        """
         self.model = model
         self._described = described
         self._metadata = metadata
@@ -109,32 +125,35 @@ class ModelTypes:
             isinstance(other, ModelTypes) and self._metadata is not None and self._metadata == other._metadata
         )
 
-    __hash__ = None  # type: ignore[assignment]  # nothing looks one up
+    __hash__ = None  # type: ignore[assignment]  # never used as a key
 
-    def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments, where the values of a stream are a `Later`. Raises TypeError."""
+    def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Check the arguments, and return them with each stream as a `Later`. Raises TypeError."""
         if isinstance(arguments, Table):
-            arguments = self._of_table(arguments)
+            arguments = self._split_table(arguments)
             if isinstance(arguments, OfColumns):
                 return arguments
         inputs = self._inputs
         if inputs is None:
             columns = {tensor.name: tensor for tensor in self._described if tensor.shape == [-1]}
             arguments = {
-                name: with_missing(columns[name], value) if name in columns else value
+                name: encode_missing(columns[name], value) if name in columns else value
                 for name, value in arguments.items()
             }
             return {name: Later(value) if _is_stream(value) else value for name, value in arguments.items()}
         for name in arguments:
             if name not in inputs:
-                raise TypeError(f'model "{self.model}": "{name}" is no argument; {_known(inputs)}')
+                raise TypeError(f'model "{self.model}": "{name}" is no argument; {_list_inputs(inputs)}')
         for name, known in inputs.items():
             if known.required and name not in arguments:
-                raise TypeError(f'model "{self.model}": argument "{name}" is missing; {_known(inputs)}')
-        return {name: self._streamed(name, value, inputs[name]) for name, value in arguments.items()}
+                raise TypeError(f'model "{self.model}": argument "{name}" is missing; {_list_inputs(inputs)}')
+        return {name: self._to_stream(name, value, inputs[name]) for name, value in arguments.items()}
 
-    def named(self, values: Sequence[Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by name: `values` are the first ones, in the model's order. Raises TypeError."""
+    def bind_arguments(self, values: Sequence[Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all arguments by name.
+
+        `values` are the leading ones, in the model's order. Raises TypeError.
+        """
         names = [*(self._inputs or ())][: len(values)]
         if len(names) < len(values):
             takes = "arguments by name" if self._inputs is None else f"{len(self._inputs)} arguments"
@@ -148,7 +167,7 @@ class ModelTypes:
     async def prepare(
         self, arguments: Mapping[str, Any], parameters: Mapping[str, Any], outputs: Sequence[str] = ()
     ) -> PreparedCall:
-        """The request of checked arguments, which asks for these `outputs`."""
+        """Build the request for checked arguments. `outputs` are the requested outputs."""
         if isinstance(arguments, OfColumns):
             parameters = {"content_type": "pd", **parameters}
         given = Parameters(**parameters) if parameters else None
@@ -178,8 +197,8 @@ class ModelTypes:
         )
         return prepared
 
-    def _of_table(self, table: Table) -> Mapping[str, Any]:
-        """The arguments in a data frame: its columns, or the whole table for a model with one input for it.
+    def _split_table(self, table: Table) -> Mapping[str, Any]:
+        """Return the columns of a data frame by name, or the whole table if the only input accepts tables.
 
         Raises TypeError.
         """
@@ -197,25 +216,25 @@ class ModelTypes:
             return dict(table)
         return {name: table.frame if known.value.content == "pd_json" else table.frame.to_numpy()}
 
-    def value(self, response: InferenceResponse) -> Any:
-        """The value of a response: that of its only output, or all by name. Raises CallFailed."""
+    def decode_response(self, response: InferenceResponse) -> Any:
+        """Return the value of a response: its only output, or all outputs by name. Raises CallFailed."""
         try:
-            values = {output.name: self._decoded(output) for output in response.outputs}
+            values = {output.name: self._decode(output) for output in response.outputs}
         except (TypeError, ValueError, CodecError) as error:
             raise CallFailed(f"The server's answer does not fit the model's outputs: {error}") from None
         if not values:
             return None
         results = self._results
         if results is not None and results.several:
-            return results.joined(values)
+            return results.join(values)
         declared = 1 if self._outputs is None else len(self._outputs)
         return values.popitem()[1] if len(values) == declared == 1 else values
 
-    def _decoded(self, output: ResponseOutput) -> Any:
+    def _decode(self, output: ResponseOutput) -> Any:
         known = None if self._outputs is None else self._outputs.get(output.name)
         return decode(output) if known is None else known.decode_output(output)
 
-    def _streamed(self, name: str, value: Any, known: InputType) -> Any:
+    def _to_stream(self, name: str, value: Any, known: InputType) -> Any:
         if known.stream and (isinstance(value, WHOLE) or not isinstance(value, Iterable | AsyncIterable)):
             raise TypeError(f'model "{self.model}": argument "{name}" takes a stream: an iterator of values')
         return Later(value) if known.stream or _is_stream(value) else value
@@ -244,23 +263,30 @@ class ModelTypes:
             return known.value.encode(RequestInput, name, value)
         except (TypeError, ValueError, CodecError) as error:
             kind = ValueError if isinstance(error, ValueError) else TypeError
-            raise kind(f'model "{self.model}": {fault_of(name, error)}') from None
+            raise kind(f'model "{self.model}": {describe_fault(name, error)}') from None
 
 
-def types_of_metadata(metadata: MetadataModelResponse) -> ModelTypes:
-    """What metadata tell of a model. Sizes of arrays are checked where the model has named its dimensions."""
-    inputs = {tensor.name: _input_type(tensor) for tensor in metadata.inputs or () if not _described(tensor)}
-    outputs = {tensor.name: _value(tensor) for tensor in metadata.outputs or () if not _described(tensor)}
-    described = [tensor for tensor in metadata.inputs or () if _described(tensor)]
+def read_types(metadata: MetadataModelResponse) -> ModelTypes:
+    """Return the types in a model's metadata.
+
+    Array sizes are only checked if the model names its dimensions.
+    """
+    inputs = {
+        tensor.name: _input_type(tensor) for tensor in metadata.inputs or () if not _has_description(tensor)
+    }
+    outputs = {
+        tensor.name: _value(tensor) for tensor in metadata.outputs or () if not _has_description(tensor)
+    }
+    described = [tensor for tensor in metadata.inputs or () if _has_description(tensor)]
     return ModelTypes(metadata.name, inputs or None, outputs or None, metadata=metadata, described=described)
 
 
-def _described(tensor: MetadataTensor) -> bool:
+def _has_description(tensor: MetadataTensor) -> bool:
     return tensor.parameters is not None and tensor.parameters.get(DESCRIBED) is True
 
 
-def types_of_function(function: "ModelFunction") -> ModelTypes:
-    """What the annotations of a function tell."""
+def derive_types(function: "ModelFunction") -> ModelTypes:
+    """Return the types in a function's annotations."""
     arguments = function.arguments
     inputs = {
         argument.name: InputType(
@@ -288,15 +314,15 @@ def _input_type(tensor: MetadataTensor) -> InputType:
 def _value(tensor: MetadataTensor) -> Value:
     value = value_of_tensor(tensor)
     named = tensor.parameters is not None and tensor.parameters.get(DIMENSIONS) is not None
-    # The server tolerates some shapes that differ from declared ones.
+    # The server accepts some shapes that differ from the declared shape.
     return Array(value.datatype) if isinstance(value, Array) and not named else value
 
 
 def _is_stream(value: Any) -> bool:
-    """Whether a value is a stream without a declaration that says so."""
+    """Whether a value is an iterator to be sent as a stream."""
     return isinstance(value, AsyncIterator | Iterator) and not isinstance(value, WHOLE)
 
 
-def _known(inputs: Mapping[str, InputType]) -> str:
+def _list_inputs(inputs: Mapping[str, InputType]) -> str:
     names = ", ".join(name if known.required else f"{name} (optional)" for name, known in inputs.items())
     return f"it takes {names}" if names else "it takes no arguments"

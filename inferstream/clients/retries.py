@@ -1,4 +1,4 @@
-"""Attempts at a call: which failures another attempt follows, and when."""
+"""Retries of calls: which failures are retried, and after what delay."""
 
 import asyncio
 import logging
@@ -12,33 +12,33 @@ from ..errors import CallFailed
 logger = logging.getLogger("inferstream.clients")
 
 FIRST_PAUSE = 0.25
-"""Seconds before the second attempt at most."""
+"""The maximum delay before the second attempt, in seconds."""
 
-LONGEST_PAUSE = 15.0
-"""Seconds between two attempts at most: each pause is twice the one before."""
+MAX_PAUSE_SECONDS = 15.0
+"""The maximum delay between two attempts, in seconds. Delays double until they reach it."""
 
 T = TypeVar("T")
 
 
-def may_help(error: CallFailed) -> bool:
+def is_retryable(error: CallFailed) -> bool:
     """Whether another attempt may succeed."""
     return error.retryable
 
 
-def nothing_began(error: CallFailed) -> bool:
-    """Whether no model can have begun: there was no connection, or the server has said when to call again."""
+def never_started(error: CallFailed) -> bool:
+    """Whether the call reached no model: the connection failed, or the server sent a retry delay."""
     return error.unreachable or (error.retryable and error.retry_after is not None)
 
 
-async def retried(
+async def retry(
     call: Callable[[], Awaitable[T]],
     retries: int,
-    repeats: Callable[[CallFailed], bool] = may_help,
+    repeats: Callable[[CallFailed], bool] = is_retryable,
     until: float = math.inf,
 ) -> T:
-    """The result of `call`, which is repeated up to `retries` times after failures that `repeats` accepts.
+    """Return the result of `call`, repeated up to `retries` times after failures that `repeats` accepts.
 
-    A pause that would end after `until`, on the clock of the event loop, is not made. Raises the last CallFailed.
+    No retry is made if its delay would pass `until`, on the event loop's clock. Raises the last CallFailed.
     """
     for made in range(retries + 1):
         try:
@@ -49,15 +49,16 @@ async def retried(
             pause = pause_after(made, error.retry_after)
             if asyncio.get_running_loop().time() + pause >= until:
                 raise
-            logger.info("again in %.2f s (%d of %d): %s", pause, made + 1, retries, error)
+            logger.info("retrying in %.2f s (%d of %d): %s", pause, made + 1, retries, error)
         await asyncio.sleep(pause)
     raise AssertionError("not reached")
 
 
 def pause_after(made: int, requested: float | None) -> float:
-    """Seconds to wait after `made` + 1 failures, at least those that the server has requested.
+    """Return the delay in seconds after `made` + 1 failures.
 
-    The pause is random, so that clients do not repeat their calls at the same time.
+    It is at least the delay that the server `requested`, and is randomized (jitter), so that
+    clients do not retry at the same time.
     """
-    pause = min(FIRST_PAUSE * 2.0 ** min(made, 16), LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+    pause = min(FIRST_PAUSE * 2.0 ** min(made, 16), MAX_PAUSE_SECONDS) * random.uniform(0.5, 1.0)
     return pause if requested is None else max(pause, requested)

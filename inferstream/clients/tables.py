@@ -1,4 +1,4 @@
-"""Data frames, rows and columns as the arguments of a call."""
+"""Converts data frames and lists of rows to the arguments of a call."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from ..codecs.numpy import encoded
-from ..codecs.values.frames import is_of_pandas
+from ..codecs.values.frames import is_pandas_class
 from ..errors import InvalidRequest
-from ..protos.flat_values import columns_of
+from ..protos.flat_values import to_columns
 from ..types import MetadataTensor, Parameters, RequestInput, TensorData
 
 if TYPE_CHECKING:
     import pandas as pd
 
     class DataFrame(Protocol):
-        """A `pandas.DataFrame`, for type checkers where pandas is not installed."""
+        """A `pandas.DataFrame`, for type checkers without pandas."""
 
         @property
         def columns(self) -> Any: ...
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Table(Mapping[str, Any]):
-    """The columns of a data frame by name. What becomes of them depends on what the model takes."""
+    """The columns of a data frame by name. The types of the model determine how they are sent."""
 
     def __init__(self, frame: "pd.DataFrame") -> None:
         self.frame = frame
@@ -42,43 +42,49 @@ class Table(Mapping[str, Any]):
         return len(self.frame.columns)
 
     def tensors(self, described: Sequence[MetadataTensor] = ()) -> dict[str, RequestInput]:
-        """One tensor for each column, of the column's own datatype; as `described` if it has no values.
+        """Return one tensor per column. A column without any values has the datatype in `described`.
 
         Raises CodecError.
         """
-        from ..codecs.pandas import PandasCodec  # late: pandas is an extra
+        from ..codecs.pandas import PandasCodec  # imported lazily: pandas is an extra
 
         inputs = PandasCodec.encode_request(self.frame, use_bytes=False).inputs
         tensors = {tensor.name: tensor for tensor in inputs}
         for tensor in described:
             if tensor.name in self.frame and self.frame[tensor.name].isna().all():
-                tensors[tensor.name] = with_missing(tensor, [None] * len(self.frame))
+                tensors[tensor.name] = encode_missing(tensor, [None] * len(self.frame))
         return tensors
 
 
 class OfColumns(dict[str, Any]):
-    """The tensors of a data frame for a model of which nothing is known. The request names the content type `pd`."""
+    """The tensors of a data frame for a model whose types are unknown.
+
+    The request has the content type `pd`.
+    """
 
 
-def given(arguments: "Arguments | None", named: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments of a call: those in a mapping, in a list of rows or in a data frame, and those by name.
+def merge_arguments(arguments: "Arguments | None", named: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a call: a mapping, a list of rows or a data frame, merged with the named ones.
 
     Raises TypeError.
     """
-    if is_of_pandas(type(arguments), "DataFrame"):
+    if is_pandas_class(type(arguments), "DataFrame"):
         arguments = Table(cast("pd.DataFrame", arguments))
     if isinstance(arguments, Table) and not named:
         return arguments
     if isinstance(arguments, Sequence):
         try:
-            arguments = columns_of(list(arguments))
+            arguments = to_columns(list(arguments))
         except InvalidRequest as error:
             raise TypeError(f"the arguments are no mapping and no rows: {error.message}") from None
     return {**cast("Mapping[str, Any]", arguments or {}), **named}
 
 
-def with_missing(tensor: MetadataTensor, column: Any) -> Any:
-    """The tensor of a column in which values are missing, which are None or NaN; any other column as it is."""
+def encode_missing(tensor: MetadataTensor, column: Any) -> Any:
+    """Return the tensor of a column in which some values are None or NaN.
+
+    Any other column is returned unchanged.
+    """
     values = list(column) if isinstance(column, list | tuple) else [column]
     known = [value for value in values if value is not None and value == value]
     if len(known) == len(values):

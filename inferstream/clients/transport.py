@@ -1,4 +1,4 @@
-"""The interface of a client's transports: their target, and a call."""
+"""The interface of the client transports, with the target and the call that they use."""
 
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -11,21 +11,21 @@ from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse, 
 
 
 class ModelName(NamedTuple):
-    """A model of a server. Without a version the server chooses one."""
+    """The name and version of a model. Without a version, the server chooses one."""
 
     name: str
     version: str | None = None
 
     @property
     def path(self) -> str:
-        """The path of its URLs."""
+        """The URL path of the model."""
         version = "" if self.version is None else f"/versions/{quote(self.version, safe='')}"
         return f"/v2/models/{quote(self.name, safe='')}{version}"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server, and how to reach it. `timeout` is in seconds per call."""
+    """A server, and how to reach it. `timeout` is the time limit of a call in seconds."""
 
     url: str
     timeout: float = 60.0
@@ -34,11 +34,11 @@ class Target:
     verify: bool = True
     connections: int = 10
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Headers of requests that have none of their own, such as those for metadata."""
+    """Headers of requests that specify none, for example requests for metadata."""
 
     @property
     def base(self) -> str:
-        """The URL of the server with its scheme, without a slash at the end."""
+        """The server URL with its scheme, without a trailing slash."""
         scheme, colon, rest = self.url.partition("://")
         if not colon:
             scheme, rest = "https" if self.ssl else "http", self.url
@@ -46,22 +46,23 @@ class Target:
 
     @property
     def verifies(self) -> bool:
-        """Whether HTTP needs a context that verifies, which takes 20 ms to make."""
+        """Whether HTTP needs a verifying TLS context, which takes 20 ms to create."""
         return self.verify and self.base.startswith("https:")
 
     def tls_context(self) -> SSLContext | None:
-        """The context of TLS connections over HTTP; None for a server without TLS."""
+        """Return the context for HTTPS connections, or None if the server does not use TLS."""
         if not self.base.startswith("https:"):
             return None
-        return create_default_context() if self.verify else any_certificate()
+        return create_default_context() if self.verify else build_unverified_context()
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingCall:
-    """A request for a model, on its way to the server.
+    """A request to a model.
 
-    `timeout` is in seconds. If `tells_timeout`, the server gets it as its deadline. `binary` asks for binary tensors in
-    both directions, where the transport has a choice. `more` yields the later requests of a stream.
+    `timeout` is in seconds, and is sent to the server as the deadline if `tells_timeout`. `binary` requests
+    binary tensors in both directions, if the transport supports both formats. `more` yields the later
+    requests of a stream.
     """
 
     model: ModelName
@@ -73,14 +74,14 @@ class OutgoingCall:
     more: AsyncIterator[InferenceRequest] | None = None
 
     def http_headers(self) -> dict[str, str]:
-        """The headers, with the one that tells the server the time limit in seconds."""
+        """Return the HTTP headers, including `X-Request-Timeout` with the time limit in seconds."""
         if not self.tells_timeout or self.timeout == math.inf:
             return {**self.headers}
         return {**self.headers, "x-request-timeout": f"{max(self.timeout, 0.001):.3f}"}
 
 
-def any_certificate() -> SSLContext:
-    """The context of a client that accepts any certificate of a server."""
+def build_unverified_context() -> SSLContext:
+    """Return an SSL context that accepts any server certificate."""
     context = SSLContext(PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = CERT_NONE
@@ -93,14 +94,17 @@ class Transport(Protocol):
     async def infer(self, call: OutgoingCall) -> InferenceResponse: ...
 
     def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
-        """Each response when it arrives. Closing the iterator cancels the call. The caller limits its time."""
+        """Yield each response when it arrives.
+
+        Closing the iterator cancels the call. The caller enforces the time limit.
+        """
 
     async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse: ...
 
     async def index(self, timeout: float) -> RepositoryIndexResponse:
-        """The models of the server that are ready."""
+        """Return the models that are ready."""
 
     async def ready(self, model: ModelName | None, timeout: float) -> bool:
-        """Whether a model is ready, or the server without one."""
+        """Return whether a model, or the server if `model` is None, is ready."""
 
     async def aclose(self) -> None: ...

@@ -1,22 +1,22 @@
-"""Calls the typed RPCs of an app, as every client that has its `.proto` file."""
+"""A transport that calls the typed RPCs of an app, like any client generated from its `.proto` file."""
 
 from ..errors import CallFailed
 from ..functions.app import App
-from ..protos.typed import method_of
+from ..protos.typed import build_method
 from ..protos.typed_client import TypedMessages
 from .grpc import GrpcTransport, ModelRpcs
 from .transport import OutgoingCall, Target
 
 
 class TypedTransport(GrpcTransport):
-    """A channel whose calls are typed RPCs. The functions of the app say what their messages are."""
+    """A gRPC transport for typed RPCs. The functions of the app define the messages."""
 
     def __init__(self, target: Target, app: App) -> None:
         super().__init__(target)
         self._messages = {
             function.name: TypedMessages(method)
             for function in app
-            if (method := method_of(function.name, function.signature())) is not None
+            if (method := build_method(function.name, function.signature())) is not None
         }
 
     async def rpcs(self, call: OutgoingCall) -> ModelRpcs:

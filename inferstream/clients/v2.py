@@ -1,12 +1,12 @@
-"""`V2Client`: sends V2 requests as they are, for programs that have requests rather than Python values."""
+"""`V2Client`: sends V2 requests unchanged, for programs that build requests themselves."""
 
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 
 from ..protos.json_requests import build_request, load_request
 from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse
-from .client import transport_to
-from .retries import retried
+from .client import build_transport
+from .retries import retry
 from .transport import ModelName, OutgoingCall, Target
 
 if TYPE_CHECKING:
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class V2Client:
-    """A client of one server for V2 requests and responses, over REST or gRPC.
+    """A client for V2 requests and responses, over REST or gRPC.
 
-    `target` sets the time limit of each attempt, in seconds, and whether tensors are binary. The server gets the
-    limit over gRPC only. Calls raise CallFailed. Raises MissingExtra if gRPC is not installed.
+    `target` sets the time limit of each attempt, in seconds, and whether tensors are binary. The limit is
+    only sent to the server over gRPC. Calls raise CallFailed. Raises MissingExtra if gRPC is not installed.
     """
 
     def __init__(self, target: Target, *, over_grpc: bool = False) -> None:
         self._target = target
-        self._transport = transport_to(target, over_grpc)
+        self._transport = build_transport(target, over_grpc)
 
     async def infer(
         self,
@@ -32,36 +32,43 @@ class V2Client:
         *,
         retries: int = 0,
     ) -> InferenceResponse:
-        """The response to a request, which is sent again up to `retries` times after a failure that may pass."""
+        """Send a request and return the response. Transient failures are retried up to `retries` times."""
         call = self._call(model, request, headers)
-        return await retried(lambda: self._transport.infer(call), retries)
+        return await retry(lambda: self._transport.infer(call), retries)
 
     def stream(
         self, model: str, request: InferenceRequest, headers: Mapping[str, str] | None = None
     ) -> AsyncGenerator[InferenceResponse, None]:
-        """Each response of a stream when it arrives. Closing the iterator cancels the call."""
+        """Yield each response of a stream when it arrives. Closing the iterator cancels the call."""
         return self._transport.stream(self._call(model, request, headers))
 
     async def metadata(self, model: str) -> MetadataModelResponse:
-        """The metadata of a model, requested with the headers of the target."""
+        """Return the metadata of a model. The request has the headers of the target."""
         return await self._transport.metadata(ModelName(model), self._target.timeout)
 
     def encode(self, model: str, request: InferenceRequest) -> tuple[dict[str, str], bytes]:
-        """The headers and the body that `infer` sends over REST; no headers and the message over gRPC.
+        """Return the headers and body that `infer` sends over REST.
 
-        Raises InvalidRequest for values that cannot be written.
+        Over gRPC, returns no headers and the serialized message. Raises InvalidRequest if a value cannot be
+        encoded.
         """
         return self._transport.encode(self._call(model, request, None))
 
     @staticmethod
     def read_request(text: bytes) -> InferenceRequest:
-        """The request in a JSON text, such as a file. Raises InvalidRequest, which names the wrong field."""
+        """Parse a request in JSON, for example from a file.
+
+        Raises InvalidRequest naming the invalid field.
+        """
         document, rest = load_request(text)
         return build_request(document, rest, None)[0]
 
     async def channel(self) -> "grpc.aio.Channel":
-        """The gRPC channel, for other RPCs. Raises CallFailed, and TypeError for a client over REST."""
-        from .grpc import GrpcTransport  # late: it needs an extra
+        """Return the gRPC channel, for other RPCs.
+
+        Raises CallFailed, or TypeError if the client uses REST.
+        """
+        from .grpc import GrpcTransport  # imported lazily: it needs an extra
 
         if not isinstance(self._transport, GrpcTransport):
             raise TypeError("a client over REST has no channel")

@@ -1,4 +1,4 @@
-"""Streams in both directions over a WebSocket."""
+"""Bidirectional streams over a WebSocket."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
@@ -8,21 +8,21 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from ..errors import CallFailed, ConnectionFailed, InvalidRequest
 from ..protos.dialects import FINAL_RESPONSE as FINAL
-from ..protos.json_client import dump_request, response_in
+from ..protos.json_client import build_response, dump_request
 from ..protos.json_requests import load
 from ..protos.websocket import LENGTH
 from ..types import InferenceRequest, InferenceResponse
-from .failures import in_band, no_response, of_http
+from .failures import build_invalid_response_error, http_error, parse_stream_error, unreachable
 from .feeding import feeding
-from .transport import OutgoingCall, Target, any_certificate
+from .transport import OutgoingCall, Target, build_unverified_context
 
 ID = "1"
-"""The id of the only request of a connection."""
+"""The id of the request, the only one on its connection."""
 
 
 async def converse(target: Target, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
-    """The responses to a call, whose later requests are sent meanwhile. Raises CallFailed."""
-    socket = await _connected(target, call)
+    """Yield the responses to a call while its later requests are sent. Raises CallFailed."""
+    socket = await _connect(target, call)
     ended = False
     try:
         async with feeding(_send(socket, call), socket.transport.abort):
@@ -40,14 +40,14 @@ async def converse(target: Target, call: OutgoingCall) -> AsyncGenerator[Inferen
         if ended:
             await socket.close()
         else:
-            socket.transport.abort()  # at once: a closing handshake would let the model go on
+            socket.transport.abort()  # abort immediately: the model would continue during a closing handshake
 
 
-async def _connected(target: Target, call: OutgoingCall) -> ClientConnection:
+async def _connect(target: Target, call: OutgoingCall) -> ClientConnection:
     scheme, _, rest = target.base.partition("://")
     secure = scheme == "https"
     url = f"{'wss' if secure else 'ws'}://{rest}{call.model.path}/stream"
-    options: dict[str, Any] = {} if not secure or target.verify else {"ssl": any_certificate()}
+    options: dict[str, Any] = {} if not secure or target.verify else {"ssl": build_unverified_context()}
     try:
         return await connect(
             url,
@@ -60,14 +60,14 @@ async def _connected(target: Target, call: OutgoingCall) -> ClientConnection:
         )
     except InvalidStatus as error:
         response = error.response
-        raise of_http(
+        raise http_error(
             response.status_code,
             bytes(response.body or b""),
             response.reason_phrase,
             response.headers.get("retry-after"),
         ) from None
     except (OSError, TimeoutError) as error:
-        raise ConnectionFailed(f"no connection: {error}", retryable=True, unreachable=True) from None
+        raise unreachable(target.base, error) from None
     except (InvalidHandshake, InvalidURI) as error:
         raise CallFailed(f"no connection: {error}") from None
 
@@ -80,7 +80,7 @@ async def _send(socket: ClientConnection, call: OutgoingCall) -> None:
             await socket.send(_message(request, "next", call.binary))
         await socket.send(f'{{"id":"{ID}","part":"last"}}')
     except ConnectionClosed:
-        return  # the reader of responses says why
+        return  # reading the responses raises the reason
 
 
 def _message(request: InferenceRequest, part: str, binary: bool) -> str | bytes:
@@ -107,7 +107,7 @@ def _read(message: str | bytes) -> InferenceResponse:
     try:
         document = load(text)
         if isinstance(document, dict) and "error" in document:
-            raise in_band(text)
-        return response_in(document, tail)
+            raise parse_stream_error(text)
+        return build_response(document, tail)
     except InvalidRequest as error:
-        raise no_response(error) from None
+        raise build_invalid_response_error(error) from None

@@ -6,7 +6,7 @@ from ..errors import CodecError
 from .base import InputCodec, InputCodecLike, RequestCodec, RequestCodecLike
 from .base64 import Base64Codec
 from .datetime import DatetimeCodec
-from .decoded import DecodedParameterName, get_decoded, get_decoded_or_raw, has_decoded
+from .decoded_cache import DecodedParameterName, get_decoded, get_decoded_or_raw, has_decoded
 from .lookup import (
     decode_inference_request,
     decode_request_input,

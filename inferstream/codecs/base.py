@@ -1,4 +1,4 @@
-"""Base classes of codecs: class methods that convert between typed payloads and tensors."""
+"""Base classes of codecs, whose class methods convert between typed payloads and tensors."""
 
 import warnings
 from typing import Any, ClassVar, Generic, TypeVar
@@ -13,7 +13,7 @@ from ..types import (
     ResponseOutput,
 )
 from ..types.tensors import AnyTensor
-from .decoded import get_decoded, has_decoded
+from .decoded_cache import get_decoded, has_decoded
 
 INPUT_PREFIX = "input-"
 OUTPUT_PREFIX = "output-"
@@ -23,13 +23,13 @@ T = TypeVar("T")
 
 class _Codec:
     ContentType: ClassVar[str] = ""
-    """Content type that names the codec in requests and settings."""
+    """The content type that selects the codec in requests and settings."""
 
     TypeHint: ClassVar[Any] = type(None)
-    """Annotation for which `decode_args` chooses the codec."""
+    """The annotation for which `decode_args` selects the codec."""
 
     OtherTypeHints: ClassVar[tuple[Any, ...]] = ()
-    """Further annotations of the codec."""
+    """Additional annotations for which the codec is selected."""
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:
@@ -40,72 +40,78 @@ class _Codec:
 class InputCodec(_Codec):
     """Converts between one tensor and a typed payload.
 
-    Override the class methods and register the subclass with `register_input_codec`. Methods run in the thread of
-    the model code that calls them. They raise CodecError if payload or tensor do not fit, and NotImplementedError
-    unless overridden.
+    Override the class methods and register the subclass with `register_input_codec`. The methods run in the
+    thread of the model code that calls them. They raise CodecError if the payload or the tensor does not fit,
+    or NotImplementedError unless overridden.
     """
 
     @staticmethod
     def find(
         content_type: str | None = None, payload: Any = None, type_hint: Any = None, *, added: bool = True
     ) -> "InputCodecLike | None":
-        """The registered codec for a content type, else for a type hint, else for a payload; None without one.
+        """Find a registered codec by content type, type hint or payload, in this order, or return None.
 
-        Without `added`, codecs that MLServer does not have are found by content type only.
+        Unless `added` is set, codecs that MLServer lacks are found only by content type.
         """
-        from .registry import find_input_codec  # late: the registry needs this class
+        from .registry import find_input_codec  # Imported lazily, because the registry imports this class.
 
         return find_input_codec(content_type, payload, type_hint, added=added)
 
     @classmethod
     def encode_output(cls, name: str, payload: Any, **options: Any) -> ResponseOutput:
-        """Encode a payload as the output `name`, with datatype, shape and content type."""
+        """Encode a payload as the output `name`, with its datatype, shape and content type."""
         raise NotImplementedError(f"{cls.__name__} does not encode outputs")
 
     @classmethod
     def decode_output(cls, response_output: ResponseOutput) -> Any:
-        """The payload of an output; the inverse of `encode_output`."""
+        """Decode an output. The inverse of `encode_output`."""
         raise NotImplementedError(f"{cls.__name__} does not decode outputs")
 
     @classmethod
     def encode_input(cls, name: str, payload: Any, **options: Any) -> RequestInput:
-        """Encode a payload as the input `name`, with datatype, shape and content type."""
+        """Encode a payload as the input `name`, with its datatype, shape and content type."""
         raise NotImplementedError(f"{cls.__name__} does not encode inputs")
 
     @classmethod
     def decode_input(cls, request_input: RequestInput) -> Any:
-        """The payload of an input; the inverse of `encode_input`."""
+        """Decode an input. The inverse of `encode_input`."""
         raise NotImplementedError(f"{cls.__name__} does not decode inputs")
 
     @classmethod
     def describe_tensor(cls, name: str, hint: Any, is_output: bool) -> MetadataTensor | None:
-        """The tensor of a value annotated with `hint`; None if the hint has no datatype."""
+        """Return the metadata of the tensor for a value annotated with `hint`.
+
+        Returns None if the hint does not determine a datatype.
+        """
         return None
 
     @classmethod
     def encode(cls, name: str, payload: Any) -> ResponseOutput:
-        """Deprecated name of `encode_output`."""
+        """Deprecated alias of `encode_output`."""
         warnings.warn("encode is deprecated, use encode_output", DeprecationWarning, stacklevel=2)
         return cls.encode_output(name, payload)
 
     @classmethod
     def decode(cls, request_input: RequestInput) -> Any:
-        """Deprecated name of `decode_input`."""
+        """Deprecated alias of `decode_input`."""
         warnings.warn("decode is deprecated, use decode_input", DeprecationWarning, stacklevel=2)
         return cls.decode_input(request_input)
 
 
 class TensorCodec(InputCodec, Generic[T]):
-    """An input codec that treats inputs and outputs alike. Subclasses have the two methods for any tensor."""
+    """An input codec that treats inputs and outputs alike.
+
+    Subclasses implement `encode_tensor` and `decode_tensor`.
+    """
 
     @classmethod
     def encode_tensor(cls, kind: type[AnyTensor], name: str, payload: Any, **options: Any) -> AnyTensor:
-        """Encode a payload as a tensor of this kind."""
+        """Encode a payload as a tensor of type `kind`."""
         raise NotImplementedError
 
     @classmethod
     def decode_tensor(cls, tensor: RequestInput | ResponseOutput) -> T:
-        """The payload of a tensor."""
+        """Decode a tensor."""
         raise NotImplementedError
 
     @classmethod
@@ -128,19 +134,19 @@ class TensorCodec(InputCodec, Generic[T]):
 class RequestCodec(_Codec):
     """Converts between a whole request or response and a typed payload.
 
-    Override the class methods and register the subclass with `register_request_codec`. The rules of `InputCodec` for
-    threads and errors apply.
+    Override the class methods and register the subclass with `register_request_codec`. Threads and errors are
+    as in `InputCodec`.
     """
 
     @staticmethod
     def find(
         content_type: str | None = None, payload: Any = None, type_hint: Any = None, *, added: bool = True
     ) -> "RequestCodecLike | None":
-        """The registered codec for a content type, else for a type hint, else for a payload; None without one.
+        """Find a registered codec by content type, type hint or payload, in this order, or return None.
 
-        Without `added`, codecs that MLServer does not have are found by content type only.
+        Unless `added` is set, codecs that MLServer lacks are found only by content type.
         """
-        from .registry import find_request_codec  # late: the registry needs this class
+        from .registry import find_request_codec  # Imported lazily, because the registry imports this class.
 
         return find_request_codec(content_type, payload, type_hint, added=added)
 
@@ -153,7 +159,7 @@ class RequestCodec(_Codec):
 
     @classmethod
     def decode_response(cls, response: InferenceResponse) -> Any:
-        """The payload of a response; the inverse of `encode_response`."""
+        """Decode a response. The inverse of `encode_response`."""
         raise NotImplementedError(f"{cls.__name__} does not decode responses")
 
     @classmethod
@@ -163,18 +169,18 @@ class RequestCodec(_Codec):
 
     @classmethod
     def decode_request(cls, request: InferenceRequest) -> Any:
-        """The payload of a request; the inverse of `encode_request`."""
+        """Decode a request. The inverse of `encode_request`."""
         raise NotImplementedError(f"{cls.__name__} does not decode requests")
 
     @classmethod
     def encode(cls, model_name: str, payload: Any, model_version: str | None = None) -> InferenceResponse:
-        """Deprecated name of `encode_response`."""
+        """Deprecated alias of `encode_response`."""
         warnings.warn("encode is deprecated, use encode_response", DeprecationWarning, stacklevel=2)
         return cls.encode_response(model_name, payload, model_version)
 
     @classmethod
     def decode(cls, request: InferenceRequest) -> Any:
-        """Deprecated name of `decode_request`."""
+        """Deprecated alias of `decode_request`."""
         warnings.warn("decode is deprecated, use decode_request", DeprecationWarning, stacklevel=2)
         return cls.decode_request(request)
 
@@ -184,7 +190,7 @@ RequestCodecLike = type[RequestCodec] | RequestCodec
 
 
 class SingleInputRequestCodec(RequestCodec):
-    """A request codec for payloads of one tensor. `InputCodec` converts the tensor.
+    """A request codec for payloads that are a single tensor, which `InputCodec` converts.
 
     Raises CodecError for requests and responses that do not have exactly one tensor.
     """
@@ -200,7 +206,7 @@ class SingleInputRequestCodec(RequestCodec):
         cls, model_name: str, payload: Any, model_version: str | None = None, **options: Any
     ) -> InferenceResponse:
         output = cls.InputCodec.encode_output(f"{OUTPUT_PREFIX}1", payload, **options)
-        return response_of(model_name, model_version, [output], cls.ContentType)
+        return build_response(model_name, model_version, [output], cls.ContentType)
 
     @classmethod
     def decode_response(cls, response: InferenceResponse) -> Any:
@@ -226,11 +232,11 @@ def _only(tensors: list[Any], kind: str, content: str) -> Any:
 
 
 def content_type(name: str) -> Parameters:
-    """Parameters that name a codec."""
+    """Return parameters with a content type."""
     return Parameters.of(None, name)
 
 
-def response_of(
+def build_response(
     model_name: str, model_version: str | None, outputs: list[ResponseOutput], content: str | None = None
 ) -> InferenceResponse:
     parameters = None if content is None else content_type(content)

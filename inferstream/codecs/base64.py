@@ -1,4 +1,4 @@
-"""Lists of bytes as base64 text, content type `base64`."""
+"""Lists of bytes as base64, content type `base64`."""
 
 import base64
 from typing import Any
@@ -36,7 +36,7 @@ class Base64Codec(ListCodec[bytes]):
 def _bytes(value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode()
-    # `bytes` would encode the memory of other objects with a buffer, such as NumPy numbers.
+    # `bytes` would read the memory of other objects with a buffer, such as NumPy numbers.
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError(f"needs bytes, got {type(value).__name__}")
     return bytes(value)

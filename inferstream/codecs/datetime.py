@@ -1,4 +1,4 @@
-"""Lists of points in time as ISO 8601 text, content type `datetime`."""
+"""Lists of datetimes in ISO 8601 format, content type `datetime`."""
 
 from datetime import date, datetime, time
 from typing import Any
@@ -10,7 +10,10 @@ from .string import decode_strings
 
 @register_input_codec
 class DatetimeCodec(ListCodec[datetime | None]):
-    """Converts between a list of datetimes, dates, times or ISO texts and one BYTES tensor of shape [N, 1]."""
+    """Converts between a list of datetimes and one BYTES tensor of shape [N, 1].
+
+    Encoding also accepts dates, times and ISO 8601 strings.
+    """
 
     ContentType = "datetime"
     TypeHint = list[str | datetime]
@@ -27,7 +30,7 @@ class DatetimeCodec(ListCodec[datetime | None]):
     @classmethod
     def from_elements(cls, elements: list[Element]) -> list[datetime | None]:
         try:
-            # A missing time is null in JSON. Raw bytes have no null, so it is empty there.
+            # A missing time is null in JSON. Raw bytes cannot hold null, so it is an empty element there.
             return [datetime.fromisoformat(text) if text else None for text in decode_strings(elements)]
         except ValueError as error:
             raise ValueError(f"not an ISO 8601 time ({error})") from None

@@ -1,4 +1,4 @@
-"""Dictionaries and other JSON values, content types `json` (one tensor) and `dict` (a request of tensors)."""
+"""Dictionaries and other JSON values, content types `json` (one tensor) and `dict` (one tensor per key)."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import orjson
 
 from ..types import InferenceRequest, InferenceResponse
 from ..types.json_encoding import encode
-from .base import RequestCodec, content_type, response_of
+from .base import RequestCodec, build_response, content_type
 from .lists import Element, ListCodec, is_list_of
 from .lookup import codec_of_payload, decode_tensor
 from .registry import register_input_codec, register_request_codec
@@ -14,7 +14,7 @@ from .registry import register_input_codec, register_request_codec
 
 @register_input_codec
 class JSONCodec(ListCodec[Any]):
-    """Converts between a list of dictionaries and one BYTES tensor of shape [N, 1] of JSON objects."""
+    """Converts between a list of dictionaries and one BYTES tensor of shape [N, 1] with JSON objects."""
 
     ContentType = "json"
     TypeHint = list[dict[str, Any]]
@@ -38,7 +38,7 @@ class JSONCodec(ListCodec[Any]):
 
 @register_request_codec
 class DictCodec(RequestCodec):
-    """Converts between a dictionary and one tensor per key. Each value is an array or has a codec of its own."""
+    """Converts between a dictionary and one tensor per key. Each value is an array or has its own codec."""
 
     ContentType = "dict"
     TypeHint = dict[str, Any]
@@ -56,7 +56,7 @@ class DictCodec(RequestCodec):
             codec_of_payload(name, value).encode_output(name, value, **options)
             for name, value in payload.items()
         ]
-        return response_of(model_name, model_version, outputs, cls.ContentType)
+        return build_response(model_name, model_version, outputs, cls.ContentType)
 
     @classmethod
     def decode_response(cls, response: InferenceResponse) -> dict[str, Any]:

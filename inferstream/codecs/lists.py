@@ -1,4 +1,4 @@
-"""The base of codecs for lists of values that become one column of BYTES."""
+"""The base class of codecs that convert a list of values to a BYTES column."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -11,18 +11,21 @@ from ..types.tensors import AnyTensor
 from .base import TensorCodec, content_type
 
 Element = str | bytes | None
-"""One element of a BYTES tensor; None is a missing value."""
+"""An element of a BYTES tensor. None is a missing value."""
 
 T = TypeVar("T")
 
 
 def is_list_of(payload: Any, instance_type: type | tuple[type, ...]) -> bool:
-    """Whether `payload` is a list of `instance_type` only; true for an empty list."""
+    """Whether `payload` is a list that contains only `instance_type`. True for an empty list."""
     return isinstance(payload, list) and all(isinstance(value, instance_type) for value in payload)
 
 
 def as_list(payload: Any) -> list[Any]:
-    """The values of a list, an array or another iterable. Text, bytes and other objects are one value."""
+    """Return the values of a list, an array or another iterable.
+
+    Strings, bytes and other objects become a list of one.
+    """
     if isinstance(payload, list):
         return payload
     if isinstance(payload, np.ndarray):
@@ -35,19 +38,20 @@ def as_list(payload: Any) -> list[Any]:
 
 
 class ListCodec(TensorCodec[list[T]]):
-    """Converts between a list and one BYTES tensor of shape [N, 1]. Subclasses convert whole lists of elements.
+    """Converts between a list and one BYTES tensor of shape [N, 1].
 
-    A TypeError or ValueError of a subclass becomes a CodecError that names the tensor and has its message.
+    Subclasses convert whole lists of elements. A TypeError or ValueError in a subclass becomes a CodecError
+    with the same message and the name of the tensor.
     """
 
     @classmethod
     def to_elements(cls, values: list[Any]) -> list[Any]:
-        """Values as text, bytes or None."""
+        """Convert values to strings, bytes or None."""
         raise NotImplementedError
 
     @classmethod
     def from_elements(cls, elements: list[Element]) -> list[T]:
-        """Text, bytes or None as values."""
+        """Convert strings, bytes or None to values."""
         raise NotImplementedError
 
     @classmethod
@@ -62,7 +66,7 @@ class ListCodec(TensorCodec[list[T]]):
         try:
             elements = cls.to_elements(payload if type(payload) is list else as_list(payload))
             if use_bytes and len(elements) == 1 and type(elements[0]) is str:
-                elements = [elements[0].encode()]  # a token; half the time of the next line
+                elements = [elements[0].encode()]  # the usual case of a token, in half the time
             elif use_bytes:
                 elements = [value.encode() if isinstance(value, str) else value for value in elements]
             else:

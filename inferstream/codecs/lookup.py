@@ -1,4 +1,4 @@
-"""Finds the codec of a request, a tensor or a payload, and applies it."""
+"""Finds the codec of a request, tensor or payload, and applies it."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from ..types import (
     ResponseOutput,
 )
 from .base import InputCodecLike, RequestCodecLike
-from .decoded import get_decoded, has_decoded, keep
+from .decoded_cache import cache_payload, get_decoded, has_decoded
 from .registry import find_input_codec, find_request_codec
 
 Index = Mapping[str, MetadataTensor]
@@ -26,7 +26,7 @@ NOTHING_DECLARED: Index = MappingProxyType({})
 
 
 def input_codec(tensor: RequestInput | ResponseOutput | RequestOutput, index: Index) -> InputCodecLike | None:
-    """The codec of the tensor's content type, else of the declared tensor of the same name."""
+    """Return the codec for the content type of the tensor, or of the declared tensor with the same name."""
     parameters = tensor.parameters
     content_type = None if parameters is None else parameters.content_type
     declared = None if content_type else index.get(tensor.name)
@@ -38,13 +38,13 @@ def input_codec(tensor: RequestInput | ResponseOutput | RequestOutput, index: In
 def decode_request_input(
     request_input: RequestInput, index: Index = NOTHING_DECLARED, default_codec: InputCodecLike | None = None
 ) -> Any:
-    """The payload of an input, decoded once and stored; its data when there is no codec."""
+    """Decode an input once and cache the result. Returns the data of the input if it has no codec."""
     if has_decoded(request_input):
         return get_decoded(request_input)
     codec = input_codec(request_input, index) or default_codec
     if codec is None:
         return request_input.data
-    return keep(request_input, codec.decode_input(request_input))
+    return cache_payload(request_input, codec.decode_input(request_input))
 
 
 def decode_inference_request(
@@ -53,13 +53,13 @@ def decode_inference_request(
     content_type: str | None = None,
     default_codec: RequestCodecLike | None = None,
 ) -> Any:
-    """The payload of a request: decodes each input with its codec, then all with the request's codec.
+    """Decode each input with its codec, then all of them with the request codec.
 
-    Returns the request itself when it has no codec.
+    Returns the request itself if it has no codec.
     """
     for tensor in request.inputs:
         if not has_decoded(tensor) and (codec := input_codec(tensor, index)) is not None:
-            keep(tensor, codec.decode_input(tensor))
+            cache_payload(tensor, codec.decode_input(tensor))
     wanted = request.parameters.content_type if request.parameters is not None else None
     name = wanted or content_type
     request_codec = (find_request_codec(content_type=name) if name else None) or default_codec
@@ -67,7 +67,7 @@ def decode_inference_request(
         return request
     if has_decoded(request):
         return get_decoded(request)
-    return keep(request, request_codec.decode_request(request))
+    return cache_payload(request, request_codec.decode_request(request))
 
 
 def encode_response_output(
@@ -76,7 +76,7 @@ def encode_response_output(
     index: Index = NOTHING_DECLARED,
     default_codec: InputCodecLike | None = None,
 ) -> ResponseOutput:
-    """One output, by the codec that the client requests, else the declared one, else one that can encode the payload.
+    """Encode an output with the requested codec, the declared one, or the first that can encode the payload.
 
     Raises CodecNotFound.
     """
@@ -97,7 +97,7 @@ def encode_inference_response(
     model_version: str | None = None,
     default_codec: RequestCodecLike | None = None,
 ) -> InferenceResponse:
-    """A response by the codec that can encode the payload. Raises CodecNotFound."""
+    """Encode a response with the first codec that can encode the payload. Raises CodecNotFound."""
     codec = find_request_codec(payload=payload, default=default_codec)
     if codec is None:
         raise CodecNotFound(payload_type=type(payload).__name__, is_request=True)
@@ -105,7 +105,10 @@ def encode_inference_response(
 
 
 def decode_tensor(tensor: RequestInput | ResponseOutput) -> Any:
-    """The payload of a tensor by its content type. Without one: text for BYTES, else an array."""
+    """Decode a tensor according to its content type.
+
+    Without one, BYTES become a list of strings, and numbers become an array.
+    """
     if has_decoded(tensor):
         return get_decoded(tensor)
     codec = input_codec(tensor, NOTHING_DECLARED) or find_input_codec(
@@ -116,7 +119,7 @@ def decode_tensor(tensor: RequestInput | ResponseOutput) -> Any:
 
 
 def codec_of_payload(name: str, payload: Any, is_input: bool = False) -> InputCodecLike:
-    """The codec for a single value or a list; numbers are encoded as arrays. Raises CodecNotFound."""
+    """Return the codec for a single value or a list. Numbers are encoded as arrays. Raises CodecNotFound."""
     codec = find_input_codec(payload=payload)
     if codec is None and not isinstance(payload, list):
         codec = find_input_codec(payload=[payload])

@@ -24,12 +24,12 @@ _SCALARS |= dict.fromkeys((np.str_, np.bytes_, np.object_), "BYTES")
 
 
 def to_dtype(datatype: Datatype | str) -> np.dtype[Any]:
-    """The NumPy dtype of a datatype; `object` for BYTES."""
+    """Return the NumPy dtype of a datatype, which is `object` for BYTES."""
     return DTYPES.get(str(getattr(datatype, "value", datatype)), np.dtype(object))
 
 
 def to_datatype(dtype: np.dtype[Any]) -> Datatype:
-    """The datatype of a NumPy dtype. Raises CodecError if the protocol has none for it."""
+    """Return the datatype of a NumPy dtype. Raises CodecError if no datatype matches."""
     if dtype.kind in "OSU":
         return Datatype.BYTES
     name = _DATATYPES.get(dtype.newbyteorder("<"))
@@ -39,14 +39,14 @@ def to_datatype(dtype: np.dtype[Any]) -> Datatype:
 
 
 def batch_shape(shape: list[int]) -> list[int]:
-    """The shape on the wire: [N] becomes [N, 1], a scalar becomes [1]."""
+    """Return the shape on the wire: [N] becomes [N, 1], and a scalar becomes [1]."""
     return [1] if not shape else [*shape, 1] if len(shape) == 1 else shape
 
 
 def encoded(
     kind: type[AnyTensor], name: str, payload: Any, parameters: Parameters | None = None
 ) -> AnyTensor:
-    """The tensor of an array. Numbers are not copied. Raises CodecError that names the tensor."""
+    """Encode an array as a tensor, without copying numbers. Raises CodecError naming the tensor."""
     try:
         array = payload if isinstance(payload, np.ndarray) else _array(payload)
         datatype = _DATATYPES.get(array.dtype) or to_datatype(array.dtype).value
@@ -69,7 +69,10 @@ def _elements(array: Array) -> list[Any]:
 
 
 def decoded(tensor: RequestInput | ResponseOutput, is_writable: bool = False) -> Array:
-    """The array of a tensor, in its shape, which may be read-only. Raises CodecError that names the tensor."""
+    """Decode a tensor to an array of the same shape. If `is_writable` is set, a read-only array is copied.
+
+    Raises CodecError naming the tensor.
+    """
     try:
         if tensor.datatype == "BYTES":
             return _strings(tensor.data.flat()).reshape(tensor.shape)
@@ -79,8 +82,11 @@ def decoded(tensor: RequestInput | ResponseOutput, is_writable: bool = False) ->
         raise CodecError(f'{tensor.what} "{tensor.name}": {error}') from None
 
 
-def writable(array: Array) -> Array:
-    """An array that model code may write into: a copy if others may read the memory."""
+def make_writable(array: Array) -> Array:
+    """Return an array that model code can write to.
+
+    Read-only arrays are copied, because their memory may be shared.
+    """
     return array if array.flags.writeable else array.copy()
 
 
@@ -89,14 +95,17 @@ def _strings(values: list[Any]) -> Array:
 
 
 def objects(values: Sequence[Any]) -> Array:
-    """An array of one dimension with these values as they are: one of a fixed width would pad bytes and cut NULs."""
+    """Return a one-dimensional array of these objects.
+
+    A fixed-width dtype would pad bytes and cut trailing NULs.
+    """
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
 
 
 def octets(values: Iterable[Any]) -> list[bytes]:
-    """Texts and bytes as bytes."""
+    """Convert strings and bytes to bytes."""
     return [value.encode() if isinstance(value, str) else bytes(value) for value in values]
 
 
@@ -104,13 +113,14 @@ def octets(values: Iterable[Any]) -> list[bytes]:
 class NumpyCodec(TensorCodec[Array]):
     """Converts between one NumPy array and one tensor.
 
-    - **Shapes.** An array of shape [N] becomes a tensor of shape [N, 1], and a scalar becomes [1], as MLServer's
-      clients expect. Other shapes stay. Decoding gives the shape of the tensor.
-    - **Datatypes.** Numbers and booleans have the datatype of their dtype. Text, bytes and objects become BYTES.
-      BF16 decodes to `float32`.
-    - **Memory.** Numbers are not copied, except inputs whose bytes the server still needs: a decoded input can be
-      written, and no one else sees the change. A decoded output may be read-only.
-    - **Errors.** CodecError for a dtype without a datatype, and for data that do not fit datatype and shape.
+    - **Shapes.** An array of shape [N] becomes a tensor of shape [N, 1], and a scalar becomes [1], as
+      MLServer clients expect. Other shapes are unchanged. Decoding returns the shape of the tensor.
+    - **Datatypes.** Numbers and booleans have the datatype that matches their dtype. Strings, bytes and
+      objects become BYTES. BF16 decodes to `float32`.
+    - **Memory.** Numbers are not copied, except inputs whose bytes the server still needs. So a decoded input
+      is writable, and changes to it are not shared. A decoded output may be read-only.
+    - **Errors.** CodecError for a dtype without a datatype, and for data that does not fit the datatype and
+      shape.
     """
 
     ContentType = "np"
@@ -130,13 +140,17 @@ class NumpyCodec(TensorCodec[Array]):
 
     @classmethod
     def describe_tensor(cls, name: str, hint: Any, is_output: bool) -> MetadataTensor | None:
-        """`NDArray[np.float32]` has a datatype; `ndarray[tuple[int, int], dtype[...]]` has dimensions too."""
+        """Return the metadata for an array annotation.
+
+        `NDArray[np.float32]` determines the datatype. `ndarray[tuple[int, int], dtype[...]]` also determines
+        the rank.
+        """
         sizes, dtype = typing.get_args(hint) or (None, None)
         datatype = _SCALARS.get(next(iter(typing.get_args(dtype)), None))
         if datatype is None:
             return None
         dimensions = typing.get_args(sizes)
-        shape = [-1, -1] if is_output else [-1]  # outputs have at least two dimensions, as in MLServer
+        shape = [-1, -1] if is_output else [-1]  # Outputs have at least two dimensions, as in MLServer.
         if dimensions and ... not in dimensions:
             shape = batch_shape([-1] * len(dimensions)) if is_output else [-1] * len(dimensions)
         parameters = content_type(cls.ContentType)
@@ -145,7 +159,7 @@ class NumpyCodec(TensorCodec[Array]):
 
 @register_request_codec
 class NumpyRequestCodec(SingleInputRequestCodec):
-    """Converts between one NumPy array and a request or response of one tensor."""
+    """Converts between one NumPy array and a request or response with one tensor."""
 
     InputCodec = NumpyCodec
     ContentType = "np"

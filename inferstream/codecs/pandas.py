@@ -1,4 +1,4 @@
-"""pandas data frames, content type `pd`. This file is imported only where frames are used."""
+"""pandas data frames, content type `pd`. Imported only when data frames are used."""
 
 from math import prod
 from typing import Any
@@ -9,8 +9,8 @@ from ..errors import CodecError, MissingExtra
 from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput, TensorData
 from ..types.json_encoding import encode
 from ..types.tensors import AnyTensor
-from .base import RequestCodec, content_type, response_of
-from .decoded import get_decoded, has_decoded
+from .base import RequestCodec, build_response, content_type
+from .decoded_cache import get_decoded, has_decoded
 from .json import JSONCodec
 from .numpy import decoded, encoded
 from .registry import find_input_codec, register_request_codec
@@ -40,7 +40,7 @@ def _payload(tensor: RequestInput | ResponseOutput) -> Any:
 
 
 def _cells(tensor: RequestInput | ResponseOutput) -> list[Any]:
-    """The values of a BYTES column. Nested lists that do not match the shape are single values."""
+    """Return the values of a BYTES column. If nested lists do not match the shape, each list is one value."""
     data, shape = tensor.data.peek(), tensor.shape
     by_row = isinstance(data, list) and len(shape) > 0 and len(data) == shape[0]
     if by_row and len(shape) == 1:
@@ -68,7 +68,7 @@ def _columns(kind: type[AnyTensor], frame: pd.DataFrame, use_bytes: bool) -> lis
 def _column(kind: type[AnyTensor], name: str, series: "pd.Series[Any]", use_bytes: bool) -> AnyTensor:
     if series.dtype.kind in "biufc":
         return encoded(kind, name, _numbers(series))
-    values: list[Any] = [None if _missing(value) else value for value in series]
+    values: list[Any] = [None if _is_missing(value) else value for value in series]
     content: str | None = None
     if series.dtype.kind == "M":
         content = "datetime"
@@ -89,12 +89,12 @@ def _column(kind: type[AnyTensor], name: str, series: "pd.Series[Any]", use_byte
     return kind.of(name, [len(values), 1], "BYTES", TensorData(values), parameters)
 
 
-def _missing(value: Any) -> bool:
+def _is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
 
 
 def _numbers(series: "pd.Series[Any]") -> "np.ndarray[Any, np.dtype[Any]]":
-    """The values of a numeric column. Missing integers of pandas' own dtypes become NaN."""
+    """Return the values of a numeric column. Missing integers in nullable dtypes become NaN."""
     if isinstance(series.dtype, np.dtype):
         return series.to_numpy()
     if series.hasnans:
@@ -111,7 +111,7 @@ class PandasCodec(RequestCodec):
     TypeHint = pd.DataFrame
 
     JsonContentType = "pd_json"
-    """Content type of a column with JSON texts of Python objects."""
+    """The content type of a column of Python objects encoded as JSON."""
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:
@@ -119,7 +119,7 @@ class PandasCodec(RequestCodec):
 
     @classmethod
     def encode_outputs(cls, payload: pd.DataFrame, use_bytes: bool = True) -> list[ResponseOutput]:
-        """One output per column."""
+        """Encode each column as an output."""
         return _columns(ResponseOutput, payload, use_bytes)
 
     @classmethod
@@ -131,7 +131,9 @@ class PandasCodec(RequestCodec):
         use_bytes: bool = True,
         **_: Any,
     ) -> InferenceResponse:
-        return response_of(model_name, model_version, cls.encode_outputs(payload, use_bytes), cls.ContentType)
+        return build_response(
+            model_name, model_version, cls.encode_outputs(payload, use_bytes), cls.ContentType
+        )
 
     @classmethod
     def decode_response(cls, response: InferenceResponse) -> pd.DataFrame:

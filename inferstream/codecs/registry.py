@@ -1,4 +1,4 @@
-"""Registers codecs, and finds them by content type, type hint or payload."""
+"""Registry of codecs, with lookup by content type, type hint or payload."""
 
 import logging
 import sys
@@ -7,7 +7,9 @@ import typing
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from ..extensions import CODECS, leave_out, plugins, remember
+from ..extensions.discovery import plugins, remember
+from ..extensions.entries import CODECS
+from ..extensions.loading import leave_out
 from .base import InputCodecLike, RequestCodecLike
 
 logger = logging.getLogger("inferstream.codecs")
@@ -15,10 +17,13 @@ logger = logging.getLogger("inferstream.codecs")
 OWN = "inferstream.codecs."
 
 ADDED = frozenset({"json", "dict"})
-"""Content types that MLServer does not have. Our codecs of them are tried last for a payload."""
+"""Content types that MLServer lacks. The built-in codecs for them are tried last for a payload."""
 
 OPTIONAL = {"pd": "pandas"}
-"""Content types with a heavy library. Their module loads when the library is loaded, or by content type."""
+"""Content types that need a heavy library.
+
+The codec loads once the library is imported, or when its content type is requested.
+"""
 
 Codec = TypeVar("Codec", InputCodecLike, RequestCodecLike)
 
@@ -32,7 +37,7 @@ class CodecTable(Generic[Codec]):
 
     def register(self, content_type: str, codec: Codec) -> None:
         own = codec.__module__.startswith(OWN)
-        # Our codecs load at the first use of their content type. Model code may have replaced one before.
+        # Built-in codecs load when their content type is first used, possibly after model code replaced one.
         if own and content_type in self.codecs:
             return
         if own and content_type in ADDED:
@@ -41,14 +46,17 @@ class CodecTable(Generic[Codec]):
             self.codecs[content_type] = codec
             self.added.pop(content_type, None)
 
-    def by_content_type(self, content_type: str) -> Codec | None:
+    def find_by_content_type(self, content_type: str) -> Codec | None:
         _load(content_type)
         return self.codecs.get(content_type) or self.added.get(content_type)
 
-    def by_payload(self, payload: Any, default: Codec | None = None, *, added: bool = True) -> Codec | None:
-        """The first registered codec that can encode `payload`, else `default`, else a codec of `ADDED`.
+    def find_by_payload(
+        self, payload: Any, default: Codec | None = None, *, added: bool = True
+    ) -> Codec | None:
+        """Return the codec that encodes `payload`: a registered codec, `default`, or a codec of `ADDED`.
 
-        A runtime's default codec is for payloads that no codec of MLServer's can encode.
+        They are tried in this order. The default codec of a runtime therefore receives only payloads
+        that no MLServer codec can encode.
         """
         _load_possible()
         # A copy, because another thread may load a codec at the same time.
@@ -59,20 +67,20 @@ class CodecTable(Generic[Codec]):
             return default
         return next((codec for codec in tuple(self.added.values()) if codec.can_encode(payload)), None)
 
-    def by_type_hint(self, hint: Any, *, added: bool = True) -> Codec | None:
-        """The codec for values annotated with `hint`, else for the origin of `hint`.
+    def find_by_type_hint(self, hint: Any, *, added: bool = True) -> Codec | None:
+        """Return the codec for values annotated with `hint`, or with the origin of `hint`.
 
         `list[str]` equals `typing.List[str]`. The origin of `NDArray[np.float32]` is `ndarray`.
         """
         _load_possible()
-        behind = meant(hint)
-        tried: list[Any] = [_normal(hint), _normal(behind)]
+        behind = resolve_alias(hint)
+        tried: list[Any] = [_normalise_hint(hint), _normalise_hint(behind)]
         if (origin := typing.get_origin(behind)) is not None:
             tried.append(origin)
         codecs = tuple((self.codecs | (self.added if added else {})).values())
         for wanted in tried:
             for codec in codecs:
-                if wanted in map(_normal, _hints(codec)):
+                if wanted in map(_normalise_hint, _hints(codec)):
                     return codec
         return None
 
@@ -85,20 +93,20 @@ class CodecTable(Generic[Codec]):
         *,
         added: bool = True,
     ) -> Codec | None:
-        """The codec for a content type, else a type hint, else a payload; None when there is none.
+        """Find a codec by content type, type hint or payload, in this order, or return None.
 
-        For a payload, `default` follows the codecs of MLServer and the registered ones. Without `added`, codecs of
-        `ADDED` are found by content type only.
+        For a payload, `default` is tried after the MLServer codecs and the registered ones. Unless `added`
+        is set, codecs in `ADDED` are found only by content type.
         """
         if content_type:
-            return self.by_content_type(content_type)
+            return self.find_by_content_type(content_type)
         if type_hint is not None:
-            return self.by_type_hint(type_hint, added=added)
-        return default if payload is None else self.by_payload(payload, default, added=added)
+            return self.find_by_type_hint(type_hint, added=added)
+        return default if payload is None else self.find_by_payload(payload, default, added=added)
 
 
-def meant(hint: Any) -> Any:
-    """The type behind a `NewType` or a `type` statement, such as numpy's `NDArray` since numpy 2.5."""
+def resolve_alias(hint: Any) -> Any:
+    """Return the type behind a `NewType` or a `type` statement, such as `NDArray` since NumPy 2.5."""
     while (behind := getattr(hint, "__supertype__", None) or getattr(hint, "__value__", None)) is not None:
         arguments = typing.get_args(hint)
         hint = behind[arguments] if arguments else behind
@@ -109,12 +117,12 @@ def _hints(codec: InputCodecLike | RequestCodecLike) -> tuple[Any, ...]:
     return (codec.TypeHint, *codec.OtherTypeHints)
 
 
-def _normal(hint: Any) -> Any:
-    """A comparable form of the hint, equal for `typing.List[str]` and `list[str]`, and for unions in any order."""
+def _normalise_hint(hint: Any) -> Any:
+    """Normalise a type hint: `typing.List[str]` becomes equal to `list[str]`, and unions are unordered."""
     origin = typing.get_origin(hint)
     if origin is None:
         return hint
-    arguments = [_normal(argument) for argument in typing.get_args(hint)]
+    arguments = [_normalise_hint(argument) for argument in typing.get_args(hint)]
     if origin in (typing.Union, types.UnionType):
         return typing.Union, frozenset(arguments)
     return origin, tuple(arguments)
@@ -135,13 +143,13 @@ _CORE = {
     "dict": "json",
     "pd": "pandas",
 }
-"""Modules of the server's own codecs, in the order in which they are tried."""
+"""Modules of the built-in codecs, in the order in which they are tried."""
 
 _loaded: set[str] = set()
 
 
 def load_plugins(strict: bool) -> None:
-    """Load the codecs of other packages. Raises InvalidSettings for one that cannot be used where `strict`."""
+    """Load the codecs of other packages. If `strict` is set, raises InvalidSettings for an unusable one."""
     if any(not plugin.ours for plugin in plugins(CODECS).values()):
         _load_possible(strict)
 
@@ -156,7 +164,7 @@ def _load(content_type: str, strict: bool = False) -> None:
         except Exception as error:
             if content_type not in OPTIONAL:
                 raise
-            # Its library is missing, and requests that do not need it must not fail.
+            # The library is missing, but requests that do not need it must not fail.
             logger.warning('codec "%s" is not available: %s', content_type, error)
         if plugin is not None:
             leave_out(plugin, "the server has a codec of this content type", strict)
@@ -170,30 +178,33 @@ def _load(content_type: str, strict: bool = False) -> None:
         else:
             if content_type not in inputs.codecs | requests.codecs:
                 leave_out(plugin, "it registers no codec of this content type", strict)
-    # After the import, so that a second thread waits for it.
+    # Set after the import, so that a second thread waits for it.
     _loaded.add(content_type)
 
 
 @remember
 def _content_types() -> tuple[str, ...]:
-    """Those of all codecs. Each payload that a model returns asks for them."""
+    """Return the content types of all codecs. Cached, because every returned payload needs them."""
     return *_CORE, *plugins(CODECS)
 
 
 def _load_possible(strict: bool = False) -> None:
-    """Load every codec, except codecs of heavy libraries that are not loaded: no value of theirs exists yet."""
+    """Load every codec, except those of heavy libraries that are not imported.
+
+    Until a library is imported, no values of its types can exist.
+    """
     for name in _content_types():
         if name not in _loaded and (name not in OPTIONAL or OPTIONAL[name] in sys.modules):
             _load(name, strict)
 
 
 def register_input_codec(CodecKlass: InputCodecLike, content_type: str = "") -> InputCodecLike:  # noqa: N803
-    """Class decorator: register `CodecKlass` for tensors of a content type, by default its own."""
+    """Register a codec class for tensors of a content type, by default its own. Usable as a decorator."""
     inputs.register(content_type or CodecKlass.ContentType, CodecKlass)
     return CodecKlass
 
 
 def register_request_codec(CodecKlass: RequestCodecLike, content_type: str = "") -> RequestCodecLike:  # noqa: N803
-    """Class decorator: register `CodecKlass` for requests of a content type, by default its own."""
+    """Register a codec class for requests of a content type, by default its own. Usable as a decorator."""
     requests.register(content_type or CodecKlass.ContentType, CodecKlass)
     return CodecKlass

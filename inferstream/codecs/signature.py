@@ -1,4 +1,4 @@
-"""`decode_args`: chooses codecs by the annotations of a model's method."""
+"""`decode_args`, which selects codecs based on the annotations of a model method."""
 
 import inspect
 import typing
@@ -10,17 +10,17 @@ from ..errors import CodecError, CodecNotFound, InputsNotFound, InvalidOutput, O
 from ..signature import Signature
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, ResponseOutput
 from .annotations import (
-    codec_of,
-    input_codec_of,
+    choose_codec,
+    choose_input_codec,
     input_tensors,
     output_hints,
     output_tensors,
-    parameters_of,
-    plain,
+    request_parameters,
+    strip_annotation,
 )
-from .base import OUTPUT_PREFIX, InputCodecLike, RequestCodecLike, response_of
+from .base import OUTPUT_PREFIX, InputCodecLike, RequestCodecLike, build_response
 from .registry import find_request_codec
-from .values.hints import ASYNC_STREAMS, STREAMS, shown, without_none
+from .values.hints import ASYNC_STREAMS, STREAMS, format_hint, without_none
 
 CODEC = "signature_codec"
 """The attribute of a decorated method that holds its `SignatureCodec`."""
@@ -29,17 +29,18 @@ CODEC = "signature_codec"
 class SignatureCodec:
     """Decodes a request into the arguments of a method, and encodes its return value.
 
-    The constructor runs at the import of the model. It raises CodecNotFound for an annotation without a codec.
+    The constructor runs when the model is imported. It raises CodecNotFound for an annotation without a
+    codec.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         hints = typing.get_type_hints(function, include_extras=True)
         returned = hints.pop("return", None)
-        parameters = parameters_of(function, hints)
+        parameters = request_parameters(function, hints)
         self._inputs: dict[str, InputCodecLike] = {}
         self._requests: dict[str, RequestCodecLike] = {}
         self._defaults: dict[str, Any] = {}
-        self._hints = {parameter.name: shown(hints.get(parameter.name)) for parameter in parameters}
+        self._hints = {parameter.name: format_hint(hints.get(parameter.name)) for parameter in parameters}
         for parameter in parameters:
             self._add_parameter(parameter, hints.get(parameter.name))
         self._outputs = [_Output(hint, index) for index, hint in enumerate(output_hints(returned))]
@@ -60,15 +61,15 @@ class SignatureCodec:
             self._defaults[name] = parameter.default
         elif without_none(hint)[1]:
             self._defaults[name] = None
-        if (codec := input_codec_of(hint)) is not None:
+        if (codec := choose_input_codec(hint)) is not None:
             self._inputs[name] = codec
-        elif (request_codec := find_request_codec(type_hint=plain(hint))) is not None:
+        elif (request_codec := find_request_codec(type_hint=strip_annotation(hint))) is not None:
             self._requests[name] = request_codec
         else:
-            raise CodecNotFound(name=name, payload_type=shown(hint), is_input=True)
+            raise CodecNotFound(name=name, payload_type=format_hint(hint), is_input=True)
 
     def decode_request(self, request: InferenceRequest) -> dict[str, Any]:
-        """The arguments by name. Raises InputsNotFound for arguments that the request lacks."""
+        """Return the arguments by name. Raises InputsNotFound for missing arguments or unknown inputs."""
         arguments = dict(self._defaults)
         rest = []
         for tensor in request.inputs:
@@ -95,9 +96,10 @@ class SignatureCodec:
         model_version: str | None,
         declared: Sequence[MetadataTensor] = (),
     ) -> InferenceResponse:
-        """A response with the return value of the method: `output-0`, `output-1`, …, or a frame's columns.
+        """Encode the method's return value as `output-0`, `output-1`, …, or as the columns of a data frame.
 
-        If the number of `declared` outputs matches, the outputs have their names. Raises OutputNotFound, CodecError.
+        If the number of `declared` outputs matches, their names are used. Raises OutputNotFound or
+        CodecError.
         """
         if isinstance(payload, InferenceResponse):
             return payload
@@ -106,12 +108,12 @@ class SignatureCodec:
         outputs: list[ResponseOutput] = []
         for index, value in enumerate(values):
             if index >= len(self._outputs) or not self._outputs[index].fits(value):
-                hints = [shown(output.hint) for output in self._outputs]
+                hints = [format_hint(output.hint) for output in self._outputs]
                 raise OutputNotFound(index, type(value).__name__, hints)
             output = self._outputs[index]
             name = declared[index].name if named else output.name
             outputs.extend(output.encode(name, value, model_name, model_version))
-        return response_of(model_name, model_version, outputs)
+        return build_response(model_name, model_version, outputs)
 
 
 class _Output:
@@ -121,21 +123,21 @@ class _Output:
         self.hint = hint
         self._bare, self._optional = without_none(hint)
         self.name = f"{OUTPUT_PREFIX}{index}"
-        self._codec: Any = codec_of(hint)
+        self._codec: Any = choose_codec(hint)
         if self._codec is None:
-            raise CodecNotFound(name=self.name, payload_type=shown(hint))
+            raise CodecNotFound(name=self.name, payload_type=format_hint(hint))
 
     def fits(self, value: Any) -> bool:
         if value is None:
             return self._optional
-        # The elements of an empty list have no type, so the hint decides.
+        # An empty list has no elements to check, so the hint decides.
         empty = isinstance(value, list) and not value and typing.get_origin(self._bare) is list
         return empty or self._codec.can_encode(value)
 
     def encode(
         self, name: str, value: Any, model_name: str, model_version: str | None
     ) -> list[ResponseOutput]:
-        """The value's outputs: none for None, one per column of a frame, else one."""
+        """Encode a value: no output for None, one per column of a data frame, else one output."""
         if value is None:
             return []
         if hasattr(self._codec, "encode_output"):
@@ -144,14 +146,15 @@ class _Output:
 
 
 def decode_args(predict: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a model's `predict` or `predict_stream` take and return plain Python values.
+    """Let `predict` or `predict_stream` of a model accept and return plain Python values.
 
-    `async def predict(self, prompt: list[str], scale: np.ndarray | None = None) -> np.ndarray` becomes a method
-    from request to response. Inputs match arguments by name, and the annotations choose the codecs. A generator,
-    or a method that returns an iterator, becomes a stream that decodes its first request and encodes each value.
-    Closing the stream closes the method's own generator at once.
+    `async def predict(self, prompt: list[str], scale: np.ndarray | None = None) -> np.ndarray` becomes a
+    method that accepts a request and returns a response. Inputs match arguments by name, and the annotations
+    select the codecs. A generator, or a method that returns an iterator, becomes a stream, which decodes its
+    first request and encodes each value. Closing the stream immediately closes the method's generator.
 
-    Its attribute `signature_codec` decodes requests into arguments, and encodes returned values, without a call.
+    The attribute `signature_codec` of the result decodes requests and encodes return values without calling
+    the method.
     """
     codec = SignatureCodec(predict)
     if codec.signature.streams:
@@ -164,13 +167,16 @@ def decode_args(predict: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def decorated_signature(method: Callable[..., Any]) -> Signature | None:
-    """The signature that `decode_args` read from the annotations of a method; None without `decode_args`."""
+    """Return the signature that `decode_args` derived from the annotations of a method.
+
+    Returns None if it is not decorated.
+    """
     codec: SignatureCodec | None = getattr(method, CODEC, None)
     return None if codec is None else codec.signature
 
 
-def _encoded(codec: SignatureCodec, model: Any, value: Any) -> InferenceResponse:
-    """The return value of a model's method as a response. Raises InvalidOutput, an error of the model."""
+def _encode_result(codec: SignatureCodec, model: Any, value: Any) -> InferenceResponse:
+    """Encode the return value of a method. Raises InvalidOutput, because the error is in the model."""
     declared = () if model.for_mlserver else model.outputs
     try:
         return codec.encode_response(value, model.name, model.version, declared)
@@ -183,7 +189,7 @@ def _encoded(codec: SignatureCodec, model: Any, value: Any) -> InferenceResponse
 def _predict(function: Callable[..., Any], codec: SignatureCodec) -> Callable[..., Any]:
     async def predict(self: Any, payload: InferenceRequest) -> InferenceResponse:
         value = await function(self, **codec.decode_request(payload))
-        return _encoded(codec, self, value)
+        return _encode_result(codec, self, value)
 
     return predict
 
@@ -191,7 +197,7 @@ def _predict(function: Callable[..., Any], codec: SignatureCodec) -> Callable[..
 def _blocking_predict(function: Callable[..., Any], codec: SignatureCodec) -> Callable[..., Any]:
     def predict(self: Any, payload: InferenceRequest) -> InferenceResponse:
         value = function(self, **codec.decode_request(payload))
-        return _encoded(codec, self, value)
+        return _encode_result(codec, self, value)
 
     return predict
 
@@ -208,9 +214,9 @@ def _stream(function: Callable[..., Any], codec: SignatureCodec) -> Callable[...
             values = await values
         try:
             async for value in values:
-                yield _encoded(codec, self, value)
+                yield _encode_result(codec, self, value)
         finally:
-            # Otherwise the garbage collector would run the `finally` of the model's own generator.
+            # Otherwise the `finally` block of the method's generator would only run at garbage collection.
             if hasattr(values, "aclose"):
                 await values.aclose()
 
@@ -225,7 +231,7 @@ def _blocking_stream(function: Callable[..., Any], codec: SignatureCodec) -> Cal
         values = function(self, **codec.decode_request(payload))
         try:
             for value in values:
-                yield _encoded(codec, self, value)
+                yield _encode_result(codec, self, value)
         finally:
             if hasattr(values, "close"):
                 values.close()

@@ -1,4 +1,4 @@
-"""Lists of text, content type `str`."""
+"""Lists of strings, content type `str`."""
 
 from types import NoneType
 from typing import Any, cast
@@ -10,17 +10,17 @@ from .registry import register_input_codec, register_request_codec
 
 
 def decode_str(encoded: bytes | str | None) -> str | None:
-    """UTF-8 bytes or text as text; None stays None. Raises TypeError or UnicodeDecodeError."""
+    """Decode UTF-8 bytes. Strings and None are returned unchanged. Raises TypeError or UnicodeDecodeError."""
     if encoded is None or isinstance(encoded, str):
         return encoded
     try:
-        return str(encoded, "utf-8")  # `bytes(encoded).decode()` would convert the number 3 to three NULs
+        return str(encoded, "utf-8")  # `bytes(3).decode()` would return three NULs
     except TypeError:
         raise TypeError(f"needs text, got {type(encoded).__name__}") from None
 
 
 def decode_strings(elements: list[Element]) -> list[str | None]:
-    """Each element as text. Raises ValueError if an element is not UTF-8."""
+    """Decode each element to a string. Raises ValueError if an element is not UTF-8."""
     try:
         return [decode_str(element) for element in elements]
     except UnicodeDecodeError as error:
@@ -29,10 +29,10 @@ def decode_strings(elements: list[Element]) -> list[str | None]:
 
 @register_input_codec
 class StringCodec(ListCodec[str]):
-    """Converts between a list of N texts and one BYTES tensor of shape [N, 1].
+    """Converts between a list of N strings and one BYTES tensor of shape [N, 1].
 
-    Text travels as UTF-8. None is a missing text. Decoding accepts any shape and gives a flat list.
-    Raises CodecError for other datatypes, for values that are not text, and for bytes that are not UTF-8.
+    Strings are encoded as UTF-8. None is a missing value. Decoding accepts any shape and returns a flat list.
+    Raises CodecError for other datatypes, for values that are not strings, and for bytes that are not UTF-8.
     """
 
     ContentType = "str"
@@ -45,7 +45,7 @@ class StringCodec(ListCodec[str]):
     @classmethod
     def to_elements(cls, values: list[Any]) -> list[Any]:
         if len(values) == 1 and type(values[0]) is str:
-            return values  # a token
+            return values  # the usual case of a token
         if not TEXT.issuperset(map(type, values)):
             for value in values:
                 if not isinstance(value, (str, bytes, NoneType)):
@@ -54,13 +54,13 @@ class StringCodec(ListCodec[str]):
 
     @classmethod
     def from_elements(cls, elements: list[Element]) -> list[str]:
-        # None in it is rare, and a type that has it makes every user check each text.
+        # None is rare, and `list[str | None]` would force every user to check each string.
         return cast("list[str]", decode_strings(elements))
 
 
 @register_request_codec
 class StringRequestCodec(SingleInputRequestCodec):
-    """Converts between a list of texts and a request or response of one tensor."""
+    """Converts between a list of strings and a request or response with one tensor."""
 
     TypeHint = list[str]
     InputCodec = StringCodec

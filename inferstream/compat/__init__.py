@@ -1,6 +1,6 @@
-"""The modules of MLServer and of BlazeRPC under their own names, made of ours.
+"""MLServer and BlazeRPC modules under their original names, implemented by inferstream.
 
-The server makes them importable as `mlserver` and `blazerpc` when it loads models. A client program calls
+The server makes them importable as `mlserver` and `blazerpc` when it loads models. In a client program, call
 `inferstream.compat.install()`.
 """
 

@@ -1,4 +1,4 @@
-"""Makes the modules of other servers from the tables of their names, if the real packages are not installed."""
+"""An import finder for modules of other servers. It only applies if the real packages are not installed."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -12,25 +12,23 @@ from threading import Lock
 from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
-from .. import extensions
 from ..errors import Unsupported
+from ..extensions import entries, loading
 from .table import Instead, Late, Target
-
-OURS = f"{__package__}."
 
 _installing = Lock()
 
 TABLES: list[Any] = []
-"""The modules with tables that extensions bring."""
+"""The modules of extensions that define a table."""
 
 MODULES: dict[str, dict[str, Target]] = {}
-"""All tables in one."""
+"""All tables, merged."""
 
 
 class Finder(MetaPathFinder, Loader):
-    """Finds the packages and their modules. An installed package wins, with all its modules.
+    """Finds the packages in the tables and their modules, unless the real package is installed.
 
-    A folder without code and with a package's name, such as a model's folder, does not win.
+    A folder without code that has a package's name, such as a model folder, does not count as installed.
     """
 
     def find_spec(
@@ -51,7 +49,7 @@ class Finder(MetaPathFinder, Loader):
     def _spec(self, module: str) -> ModuleSpec:
         is_package = any(other.startswith(f"{module}.") for other in MODULES)
         spec = ModuleSpec(module, self, origin=str(_file(module)), is_package=is_package)
-        spec.has_location = True  # gives the module its `__file__`
+        spec.has_location = True  # sets the module's `__file__`
         return spec
 
     def exec_module(self, module: ModuleType) -> None:
@@ -59,37 +57,40 @@ class Finder(MetaPathFinder, Loader):
         late = {name: target for name, target in targets.items() if isinstance(target, Late)}
         for name, target in targets.items():
             if name not in late:
-                setattr(module, name, _value_of(module.__name__, name, target))
+                setattr(module, name, _resolve_target(module.__name__, name, target))
         module.__doc__ = f"A module of {_table(module.__name__).PRODUCT}, made of inferstream's."
         vars(module).update(
             __all__=[name for name in targets if name[0] != "_" or name == "__version__"],
-            __getattr__=_on_first_use(module, late),
+            __getattr__=_build_getattr(module, late),
         )
 
 
 def load_tables(strict: bool = False) -> None:
-    """Load the tables of extensions. Raises InvalidSettings for one that cannot be used where `strict`."""
-    for plugin, table in extensions.loaded(extensions.MODULES, strict):
+    """Load the tables of extensions.
+
+    An unusable table is skipped, or raises InvalidSettings if `strict` is set.
+    """
+    for plugin, table in loading.load_group(entries.MODULES, strict):
         if table in TABLES:
             continue
         if not isinstance(getattr(table, "MODULES", None), dict):
-            extensions.leave_out(plugin, "it has no table MODULES", strict)
+            loading.leave_out(plugin, "it has no table MODULES", strict)
             continue
         TABLES.append(table)
         MODULES.update({name: entries for name, entries in table.MODULES.items() if name not in MODULES})
 
 
 def install() -> None:
-    """Make modules of other servers importable by the names in the tables, as `import mlserver`."""
-    if _is_installed():
+    """Make the modules in the tables importable under their original names, for example `import mlserver`."""
+    if _has_finder():
         return
     load_tables()
-    with _installing:  # models load in several threads
-        if not _is_installed():
+    with _installing:  # models load in multiple threads
+        if not _has_finder():
             sys.meta_path.insert(0, Finder())
 
 
-def _is_installed() -> bool:
+def _has_finder() -> bool:
     return any(isinstance(finder, Finder) for finder in sys.meta_path)
 
 
@@ -98,51 +99,63 @@ def _table(module: str) -> Any:
 
 
 def _file(module: str) -> Path:
-    """The file with the code of a module, for `inspect`; the file of the table if the module has no code."""
+    """Return the file that implements a module, for `inspect`.
+
+    Returns the table's file for a module without code.
+    """
+    table = _table(module)
+    own = f"{table.__package__}."
     for target in MODULES[module].values():
-        if isinstance(target, str) and target.startswith(OURS):
-            home = target.removeprefix(OURS).partition(":")[0]
-            return Path(__file__).parent / f"{home.replace('.', '/')}.py"
-    return Path(_table(module).__file__)
+        if isinstance(target, str) and target.startswith(own):
+            home = target.removeprefix(own).partition(":")[0]
+            return Path(table.__file__).parent / f"{home.replace('.', '/')}.py"
+    return Path(table.__file__)
 
 
-def _value_of(module: str, name: str, target: Target) -> Any:
-    """The object of a name. Raises ImportError if it needs a library that is not installed."""
+def _resolve_target(module: str, name: str, target: Target) -> Any:
+    """Return the object that a name refers to.
+
+    Raises ImportError if it needs a library that is not installed.
+    """
     if isinstance(target, Instead):
         return type(name, (Replaced,), {"__module__": module, "instead": target.sentence})
     path = target if isinstance(target, str) else target.target
     home, _, attributes = path.partition(":")
-    if home.startswith(OURS):
-        _rename(_table(module), home)
+    table = _table(module)
+    if home.startswith(f"{table.__package__}."):
+        _rename(table, home)
     return resolve_name(f"{home}:{attributes or name}")
 
 
 @cache
 def _rename(table: Any, home: str) -> None:
-    """Set `__module__` of our classes and functions to theirs, for pickles, tracebacks and settings files."""
+    """Set `__module__` of our classes and functions to the module that they replace.
+
+    Pickles, tracebacks and settings files contain this name.
+    """
     modules: dict[str, dict[str, Target]] = table.MODULES
     ours = import_module(home)
-    for module, entries in modules.items():
-        for name in (name for name, target in entries.items() if target == home):
+    for module, targets in modules.items():
+        for name in (name for name, target in targets.items() if target == home):
             value = getattr(ours, name)
             if isinstance(value, type | FunctionType) and value.__module__ == ours.__name__:
                 _move(value, module)
 
 
 def _move(value: type | FunctionType, module: str) -> None:
-    """Set `__module__`. From Python 3.13 on, a class then forgets its first line, and nobody finds its source."""
+    """Set `__module__`, and keep `__firstlineno__`, which Python 3.13 deletes and `inspect` needs."""
     line = vars(value).get("__firstlineno__")
     value.__module__ = module
     if line is not None:
         value.__firstlineno__ = line  # type: ignore[union-attr]
 
 
-def _on_first_use(module: ModuleType, late: dict[str, Late]) -> Callable[[str], Any]:
-    """The `__getattr__` of a module. It imports late targets, and submodules."""
+def _build_getattr(module: ModuleType, late: dict[str, Late]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module, which imports lazy targets and submodules."""
 
     def find(name: str) -> Any:
         if name in late:
-            value = _value_of(module.__name__, name, late[name])
+            value = _resolve_target(module.__name__, name, late[name])
             setattr(module, name, value)
             return value
         if f"{module.__name__}.{name}" in MODULES:
@@ -162,7 +175,10 @@ class Sentence(type):
 
 
 class Replaced(metaclass=Sentence):
-    """A class for annotations and `isinstance` only. Its constructor raises Unsupported with the replacement."""
+    """A class that can only be used in annotations and `isinstance`.
+
+    Its constructor raises Unsupported with the replacement.
+    """
 
     instead: ClassVar[str]
 

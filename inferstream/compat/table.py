@@ -1,29 +1,29 @@
-"""Tables of other servers' modules, written in the form of import statements."""
+"""Tables of the modules of other servers, written like import statements."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 
 class Late(NamedTuple):
-    """A target that takes long to import. The first read of the name imports it."""
+    """A target that is slow to import. It is imported when the name is first read."""
 
     target: str
 
 
 class Instead(NamedTuple):
-    """A part of another server that inferstream does not have, and the replacement to use."""
+    """A part of another server that inferstream does not have, and its replacement."""
 
     sentence: str
 
 
 Target = str | Late | Instead
-"""An object is a module that has the name, or `module:object`."""
+"""The location of an object: the path of a module that contains the same name, or `module:object`."""
 
 
-def parsed(table: str, sentences: Mapping[str, str], package: str) -> dict[str, dict[str, Target]]:
-    """The table as {module: {name: target}}. `sentences` are those that several lines share, by their keys.
+def parse_table(table: str, sentences: Mapping[str, str], package: str) -> dict[str, dict[str, Target]]:
+    """Parse a table to {module: {name: target}}. `sentences` are the shared replacement notes, by key.
 
-    Targets that begin with a dot are in this package beside the tables.
+    Targets that start with a dot are relative to `package`.
     """
     modules: dict[str, dict[str, Target]] = {}
     entries: dict[str, Target] = {}
@@ -39,7 +39,7 @@ def parsed(table: str, sentences: Mapping[str, str], package: str) -> dict[str, 
             entries.update(dict.fromkeys(names.split(", "), Instead(sentences.get(sentence, sentence))))
             continue
         home, _, names = entry.partition(" import ")
-        home = f"{__package__}.{package}{home}" if home[0] == "." else home
+        home = f"{package}{home}" if home[0] == "." else home
         for each in names.split(", "):
             name, _, other = each.partition(" as ")
             target = f"{home}:{name}" if other else home

@@ -1,1 +1,1 @@
-"""Event loops, threads and tasks, and how each is ended."""
+"""Event loops, threads and tasks, with their cancellation and shutdown."""

@@ -1,4 +1,4 @@
-"""An event loop in a thread, for code without asyncio and for code whose own event loop runs already."""
+"""An event loop in a thread, for synchronous code and for code that already runs on another event loop."""
 
 import asyncio
 import atexit
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class BackgroundLoop:
-    """Runs coroutines of other threads. The thread starts with the first one, and ends with the process."""
+    """Runs coroutines for other threads. Its thread starts with the first coroutine and stops at exit."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -23,27 +23,30 @@ class BackgroundLoop:
         self._thread: threading.Thread | None = None
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine, and do not wait for it."""
+        """Start a coroutine, and return a future for its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop or self._start())
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine. An interruption of this thread cancels the coroutine."""
+        """Run a coroutine and return its result. Interrupting the calling thread cancels the coroutine."""
         future = self.start(coroutine)
         try:
             return future.result()
-        except BaseException:  # KeyboardInterrupt above all
+        except BaseException:  # KeyboardInterrupt, in particular
             future.cancel()
             raise
 
     def end(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine, and wait for it unless the garbage collector calls from the loop's own thread."""
+        """Run a coroutine and wait for it.
+
+        Does not wait if it is called in the loop's own thread, for example by the garbage collector.
+        """
         if self._thread is threading.current_thread():
             self.start(coroutine)
         else:
             self.run(coroutine)
 
     def close(self) -> None:
-        """End the thread. The next coroutine starts another."""
+        """Stop the thread. The next coroutine starts a new one."""
         loop, thread = self._loop, self._thread
         self._loop = self._thread = None
         if loop is None or thread is None:
@@ -55,7 +58,7 @@ class BackgroundLoop:
             loop.close()
 
     def forget(self) -> None:
-        """Start anew with the next call."""
+        """Discard the loop and the thread, so that the next coroutine starts new ones."""
         self._starting = threading.Lock()
         self._loop = self._thread = None
 
@@ -73,6 +76,6 @@ class BackgroundLoop:
 
 
 background: Final = BackgroundLoop("inferstream-clients")
-"""The loop that all clients of the process share."""
+"""The loop that all clients in the process share."""
 
-os.register_at_fork(after_in_child=background.forget)  # a child has no thread but its own
+os.register_at_fork(after_in_child=background.forget)  # the thread does not exist in a forked child

@@ -1,4 +1,4 @@
-"""Bounded channels: items from producers to one reader, then the end or an error."""
+"""Bounded channels from producers to one reader, with an optional error after the last item."""
 
 import asyncio
 from collections import deque
@@ -9,37 +9,41 @@ T = TypeVar("T")
 
 
 class Channel(AsyncIterator[T]):
-    """Items in order, at most `bound` of them before a producer must wait. The reader gets an error after the items.
+    """A bounded queue: producers should wait while it has `bound` items.
 
-    One task reads at a time. Producers are tasks of its event loop, unless it is a `ThreadChannel`.
+    It can end with an error, which follows the last item. Only one task reads at a time. Producers are tasks
+    of the same event loop, except in a `ThreadChannel`.
     """
 
-    # Class attributes, because most channels never change them: setting them would cost part of a small request.
+    # Class attributes: most channels never change them, and setting them would slow down small requests.
     open = True
-    """Whether an item that is put reaches the reader."""
+    """Whether the channel still accepts items."""
     ended = False
     _error: BaseException | None = None
     _reader: asyncio.Future[None] | None = None
     _producers: deque[asyncio.Future[None]] | None = None
     _watched = False
-    """Whether `_taken` is called when an item leaves."""
+    """Whether `_after_take` is called when an item is removed."""
 
     def __init__(self, bound: int) -> None:
         self._bound = bound
         self._items: deque[T] = deque()
         self._loop = asyncio.get_running_loop()
 
-    # For producers.
+    # Methods for producers.
 
     def put(self, item: T) -> None:
-        """Append an item; one after the end is dropped. Does not wait: `has_room` and `room` hold a producer back."""
+        """Append an item without waiting. Use `has_room` or `room` for backpressure.
+
+        Items after the end are dropped.
+        """
         if self.open:
             self._items.append(item)
             if self._reader is not None:
                 self._wake()
 
     def end(self, error: BaseException | None = None) -> None:
-        """No item follows. The reader gets `error` after the items. A second end changes nothing."""
+        """End the channel. The reader receives any `error` after the items. A second call has no effect."""
         if not self.ended:
             self._error = error
             self.ended = True
@@ -47,14 +51,17 @@ class Channel(AsyncIterator[T]):
             self._wake()
 
     def has_room(self) -> bool:
-        """Whether fewer than `bound` items wait. Otherwise `_go_on` is called when there is room again."""
+        """Whether fewer than `bound` items are queued.
+
+        If not, `_go_on` is called when there is room again.
+        """
         if not self._full():
             return True
         self._watched = True
-        return not self._full()  # a reader in another thread may have taken one before it could see that
+        return not self._full()  # check again: a reader in another thread may have missed `_watched`
 
     async def room(self) -> None:
-        """Wait until an item may be put. Producers wait in order."""
+        """Wait until there is room for an item. Waiting producers resume in order."""
         waited = False
         while not self.has_room() or (self._producers and not waited):
             if self._producers is None:
@@ -69,16 +76,16 @@ class Channel(AsyncIterator[T]):
                 await producer
             except BaseException:
                 if not producer.cancelled():
-                    self._go_on()  # another producer instead
+                    self._go_on()  # wake another producer instead
                 raise
 
-    # For the reader.
+    # Methods for the reader.
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
-        """The next item. Raises the error of the end, once, or StopAsyncIteration."""
+        """Return the next item. At the end, raises the error once, and then StopAsyncIteration."""
         items = self._items
         while not items:
             if not self.open and not items:
@@ -86,35 +93,38 @@ class Channel(AsyncIterator[T]):
             await self.news()
         item = items.popleft()
         if self._watched:
-            self._taken()
+            self._after_take()
         return item
 
     def pop(self) -> T:
-        """The next item, which must exist."""
+        """Return the next item. The channel must not be empty."""
         item = self._items.popleft()
         if self._watched:
-            self._taken()
+            self._after_take()
         return item
 
     @property
     def empty(self) -> bool:
-        """Whether no item waits."""
+        """Whether no items are queued."""
         return not self._items
 
     @property
     def awaited(self) -> bool:
-        """Whether the reader waits."""
+        """Whether the reader is waiting."""
         return self._reader is not None
 
     def news(self) -> asyncio.Future[None]:
-        """A future that is done when there is an item or the end. It may be done too early: check, and wait again."""
+        """Return a future that completes when there is an item or the end.
+
+        It may complete early, so check again.
+        """
         reader = self._reader = self._loop.create_future()
-        if self._items or not self.open:  # another thread put an item before it could see who waits
+        if self._items or not self.open:  # another thread may have missed `_reader`
             reader.set_result(None)
         return reader
 
     def close(self) -> None:
-        """The reader leaves: what waits and what follows is dropped, and producers do not wait."""
+        """Stop reading. Queued and later items are dropped, and producers no longer wait."""
         self.open = False
         self._items.clear()
         self._wake()
@@ -123,7 +133,7 @@ class Channel(AsyncIterator[T]):
             self._go_on()
 
     def _end(self) -> BaseException:
-        """The error of the end. An error that stays here would be a reference cycle."""
+        """Return the exception for the end. Keeping a reference to the error would create a cycle."""
         error, self._error = self._error, None
         return error or StopAsyncIteration()
 
@@ -131,18 +141,18 @@ class Channel(AsyncIterator[T]):
         return len(self._items) >= self._bound
 
     def _wake(self) -> None:
-        """Let the reader read on."""
+        """Resume the reader."""
         reader, self._reader = self._reader, None
         if reader is not None and not reader.done():
             reader.set_result(None)
 
-    def _taken(self) -> None:
-        """An item has left."""
+    def _after_take(self) -> None:
+        """Called after an item was removed."""
         if not self._full():
             self._go_on()
 
     def _go_on(self) -> None:
-        """Let the first producer that waits go on."""
+        """Resume the first waiting producer."""
         producers = self._producers
         while producers:
             producer = producers.popleft()
@@ -153,7 +163,7 @@ class Channel(AsyncIterator[T]):
 
 
 class SizedChannel(Channel[T]):
-    """A channel that is full too when the sizes of its items add up to `most`."""
+    """A channel that is also full while the sizes of its items add up to `most` or more."""
 
     _watched = True
 
@@ -179,20 +189,20 @@ class SizedChannel(Channel[T]):
     def _full(self) -> bool:
         return len(self._items) >= self._bound or self.size >= self._most
 
-    def _taken(self) -> None:
+    def _after_take(self) -> None:
         self.size -= self._sizes.popleft()
         if not self._full():
             self._go_on()
 
 
 class ThreadChannel(Channel[T]):
-    """A channel whose only producer is another thread. A subclass lets the thread go on in `_go_on`.
+    """A channel whose only producer is another thread. Subclasses resume the thread in `_go_on`.
 
-    Each side stores its own fact before it looks at the other's, so that no wake-up is lost. A thread that waited goes
-    on when all items are taken: waking it costs more than an item.
+    Each side sets its own flag before it checks the other's, so that no wake-up is lost. A waiting thread
+    resumes only when the channel is empty, because waking it takes longer than handling an item.
     """
 
-    def _taken(self) -> None:
+    def _after_take(self) -> None:
         if not self._items:
             self._go_on()
 
@@ -200,7 +210,7 @@ class ThreadChannel(Channel[T]):
         try:
             self._loop.call_soon_threadsafe(self._resume)
         except RuntimeError:
-            self.open = False  # the loop was closed: the thread outlived the shutdown grace
+            self.open = False  # the loop is closed: the thread outlived the shutdown grace period
 
     def _resume(self) -> None:
         super()._wake()

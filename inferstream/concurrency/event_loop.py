@@ -1,4 +1,4 @@
-"""The event loop that the server and its workers run on."""
+"""The event loop of the server and its workers."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 CHOICE = "INFERSTREAM_EVENT_LOOP"
-"""The variable that worker processes inherit, and that of the setting: auto, asyncio or uvloop."""
+"""The environment variable that selects the event loop, also in workers: auto, asyncio or uvloop."""
 
 T = TypeVar("T")
 
@@ -16,9 +16,9 @@ logger = logging.getLogger("inferstream.server")
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A loop of uvloop if that is installed, unless asyncio's is chosen or imported code uses `nest_asyncio`.
+    """Create a uvloop event loop if uvloop is installed, otherwise an asyncio event loop.
 
-    That package cannot patch a loop of uvloop.
+    asyncio is also used if it is chosen, or if imported code uses `nest_asyncio`, which cannot patch uvloop.
     """
     choice = os.environ.get(CHOICE, "auto").lower()
     if choice == "asyncio" or (choice != "uvloop" and "nest_asyncio" in sys.modules):
@@ -31,15 +31,15 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def choose_event_loop(choice: str) -> None:
-    """Choose the event loops of this process and of worker processes."""
+    """Set the event loop type of this process and of worker processes."""
     if choice == "auto" and "nest_asyncio" in sys.modules:
         choice = "asyncio"
-    if choice != os.environ.get(CHOICE, "auto").lower():  # each variable of ours costs the start 30 ms
+    if choice != os.environ.get(CHOICE, "auto").lower():  # setting a variable delays the start by 30 ms
         os.environ[CHOICE] = choice
 
 
 def install_event_loop() -> asyncio.AbstractEventLoop:
-    """The event loop of this process's main thread. Other threads get one when code there asks for theirs."""
+    """Install the event loop of the main thread. Other threads create one when code in them requests it."""
     asyncio.set_event_loop_policy(_LoopsInThreads())
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
@@ -47,12 +47,12 @@ def install_event_loop() -> asyncio.AbstractEventLoop:
 
 
 class _LoopsInThreads(asyncio.DefaultEventLoopPolicy):
-    """Makes `asyncio.get_event_loop()` work in blocking model code, as it does in the main thread of a script."""
+    """Makes `asyncio.get_event_loop()` work in blocking model code, as in the main thread of a script."""
 
     def get_event_loop(self) -> asyncio.AbstractEventLoop:
         try:
             return super().get_event_loop()
-        except RuntimeError:  # it has none
+        except RuntimeError:  # the thread has no event loop
             self.set_event_loop(self.new_event_loop())
         return super().get_event_loop()
 
@@ -60,14 +60,14 @@ class _LoopsInThreads(asyncio.DefaultEventLoopPolicy):
 def run_despite_exits(
     loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, T], *exits: type[BaseException]
 ) -> T:
-    """Run `main` to its end. An exit raised in another task, one that model code has started, is logged."""
+    """Run `main` to completion. If another task raises one of `exits`, for example in model code, log it."""
     task = loop.create_task(main)
     _log_exits(lambda: loop.run_until_complete(task), task.done, exits)
     return task.result()
 
 
 def run_forever(loop: asyncio.AbstractEventLoop) -> None:
-    """Run until the loop is stopped."""
+    """Run the loop until it is stopped, even if a task raises SystemExit or KeyboardInterrupt."""
     _log_exits(loop.run_forever, lambda: False, (SystemExit, KeyboardInterrupt))
 
 
@@ -81,4 +81,6 @@ def _log_exits(
         except exits as error:
             if is_done():
                 raise
-            logger.error("a task ended with %s; the server continues", type(error).__name__, exc_info=error)
+            logger.error(
+                "background task failed: %s; the server continues", type(error).__name__, exc_info=error
+            )

@@ -1,4 +1,4 @@
-"""Bytes of the requests in flight: their bound in one process, and the share of each request."""
+"""A per-process limit on the bytes of requests in flight, and the share of each request."""
 
 from collections.abc import Callable
 from math import inf
@@ -7,26 +7,29 @@ from time import monotonic
 from typing import Protocol, Self
 
 COUNTED_BYTES = 64 * 1024
-"""Bytes of a request above which it counts. Smaller ones, of which ports and queues hold a limited number, do not."""
+"""The size in bytes above which a request counts. Ports and queues limit the number of smaller ones."""
 
 AHEAD = 4
-"""Times the received bytes of a body for which there is room at once: an announcement alone takes none from others."""
+"""The room reserved for a request, as a multiple of the bytes received so far.
+
+Therefore, a large Content-Length on its own takes no room from other requests.
+"""
 
 FAIR_RATE = 256 * 1024
-"""Bytes a second of a body below which it loses its room if there is none for others."""
+"""The upload rate, in bytes per second, below which a request can be dropped to make room for others."""
 
 FAIR_SECONDS = 5.0
-"""Age from which the rate of a body counts."""
+"""The age, in seconds, at which the upload rate of a body starts to count."""
 
-LOOK_SECONDS = 0.1
-"""Time after which slow bodies are looked for again if there was none."""
+CHECK_INTERVAL_SECONDS = 0.1
+"""The interval, in seconds, until the next search for slow uploads if one has found none."""
 
 WORTH_RETURNING = 128 * 2**20
-"""Bytes in flight after which freed memory goes back to the kernel, once few are left."""
+"""The peak, in bytes, above which freed memory is returned to the system once few bytes are in flight."""
 
 
 class NoRoom(Exception):
-    """A request has no room beside those in flight."""
+    """The bytes in flight leave no room for a request."""
 
     message = "The requests in flight take all bytes that they may."
     retry_after = 1
@@ -34,39 +37,39 @@ class NoRoom(Exception):
 
 
 class Uploader(Protocol):
-    """The client of a body."""
+    """The client that sends a body."""
 
     @property
     def receiving(self) -> bool:
-        """Whether the body has not arrived completely."""
+        """Whether the body is incomplete."""
 
     def time_out(self) -> None:
-        """End the request, because the client takes too long."""
+        """End the request, because the client is too slow."""
 
 
 class InflightBytes:
-    """Counts bodies that are received or served, and decoded tensors that wait, of all ports of a process."""
+    """Counts the bytes of request bodies and queued tensors, for all ports of a process."""
 
     def __init__(self, limit: int = 2**30, refuse: Callable[[int], NoRoom] = NoRoom) -> None:
-        """`refuse` makes the error of a request beyond the limit."""
+        """`refuse` creates the error for a request beyond the limit."""
         self.limit = limit
         self.held = 0
         self.refused = 0
         self.on_fall: Callable[[], object] | None = None
-        """Called once most of many bytes have been freed."""
+        """Called when most of a large number of bytes have been freed."""
         self._refuse = refuse
         self._peak = 0
-        self._lock = RLock()  # calls may wait in the queues of other event loops
+        self._lock = RLock()  # calls can be queued in other event loops
         self.uploads: set[RequestBytes] = set()
         self._thread = get_ident()
         self._looked = 0.0
 
-    def bound(self, limit: int, front_ends: int, largest: int) -> None:
-        """Take this process's share of a limit. Each front end has room for at least one body of the largest size."""
+    def set_limit(self, limit: int, front_ends: int, largest: int) -> None:
+        """Set this process's share of a limit, with room for at least one body of the maximum size."""
         self.limit = max(limit // front_ends, min(limit, largest))
 
     def check(self, size: int, asking: "RequestBytes") -> None:
-        """Make room for so many further bytes by ending slow uploads. Raises NoRoom if that is not enough."""
+        """Make room for `size` more bytes by ending slow uploads. Raises NoRoom if that is not enough."""
         while self.held + size > self.limit:
             slowest = self._slowest(asking)
             if slowest is None:
@@ -75,9 +78,12 @@ class InflightBytes:
             slowest.time_out()
 
     def _slowest(self, asking: "RequestBytes") -> "RequestBytes | None":
-        """The slowest upload, unless its rate is fair. Only the thread of the ports may end one."""
+        """Return the slowest upload, or None if all rates are fair.
+
+        Only the thread that serves the ports may end uploads.
+        """
         now = monotonic()
-        if get_ident() != self._thread or now - self._looked < LOOK_SECONDS:
+        if get_ident() != self._thread or now - self._looked < CHECK_INTERVAL_SECONDS:
             return None
         rate, slowest = float(FAIR_RATE), None
         for each in self.uploads:
@@ -88,12 +94,12 @@ class InflightBytes:
         return slowest
 
     def watch(self, upload: "RequestBytes") -> None:
-        """Watch the rate of an upload. Called in the thread of the ports."""
+        """Watch the rate of an upload. Called in the thread that serves the ports."""
         self._thread = get_ident()
         self.uploads.add(upload)
 
     def change(self, size: int, asking: "RequestBytes") -> None:
-        """Count further bytes, or freed ones if `size` is negative. Raises NoRoom."""
+        """Count additional bytes, or freed bytes if `size` is negative. Raises NoRoom."""
         with self._lock:
             if size > 0:
                 self.check(size, asking)
@@ -107,16 +113,16 @@ class InflightBytes:
 
 
 class RequestBytes:
-    """What one request holds, until `close` or the end of a `with` block."""
+    """The bytes of one request, reserved until `close` or the end of a `with` block."""
 
     __slots__ = ("_announced", "_closed", "_inflight", "_received", "_since", "_upload", "held")
 
     def __init__(self, inflight: InflightBytes, announced: int = 0, upload: Uploader | None = None) -> None:
-        """`announced` is the size of the body, if it is known. Raises NoRoom if there is no room for it now.
+        """`announced` is the size of the body, if known. Raises NoRoom if it does not fit at the moment.
 
-        An `upload` is ended if others need its room and it is too slow.
+        An `upload` that is too slow is ended if other requests need its room.
         """
-        # A larger one exceeds the limit of bodies too, which is the better error.
+        # A larger body also exceeds the body limit, whose error is more helpful.
         if 0 < announced <= inflight.limit:
             inflight.check(announced, self)
         self._inflight = inflight
@@ -127,21 +133,21 @@ class RequestBytes:
         self._upload = upload
 
     def add_whole(self, size: int) -> None:
-        """Hold a whole request, unless it is small. Raises NoRoom."""
+        """Reserve the bytes of a whole request, unless it is small. Raises NoRoom."""
         if size > COUNTED_BYTES:
             self.add(size)
 
     def add(self, size: int) -> None:
-        """Hold further bytes. Raises NoRoom."""
+        """Reserve additional bytes. Raises NoRoom."""
         self.receive(self._received + size)
 
     def receive(self, total: int) -> None:
-        """Hold so many bytes at least, of which all have arrived. Raises NoRoom."""
-        self.keep(max(self.held, total, min(self._announced, AHEAD * total)))
+        """Reserve at least `total` bytes, all of which have arrived. Raises NoRoom."""
+        self.resize(max(self.held, total, min(self._announced, AHEAD * total)))
         self._received = total
 
-    def keep(self, size: int) -> None:
-        """Hold so many bytes in all. Raises NoRoom."""
+    def resize(self, size: int) -> None:
+        """Reserve exactly `size` bytes. Raises NoRoom."""
         if not self._closed and size != self.held:
             self._inflight.change(size - self.held, self)
             if self._upload is not None and not self.held:
@@ -152,7 +158,7 @@ class RequestBytes:
             self.held = self._received = size
 
     def rate(self, now: float) -> float:
-        """Bytes a second that the client sends; infinite for a body that is new, or whole."""
+        """Return the upload rate in bytes per second. Infinite for a body that is new or complete."""
         age = now - self._since
         is_sent = age > FAIR_SECONDS and self._upload is not None and self._upload.receiving
         return self._received / age if is_sent else inf
@@ -164,10 +170,10 @@ class RequestBytes:
         self.close()
 
     def close(self) -> None:
-        """Free all bytes, for good."""
-        self.keep(0)
+        """Release all bytes permanently."""
+        self.resize(0)
         self._closed = True
-        self._upload = None  # it refers to this
+        self._upload = None  # breaks a reference cycle
 
     def __enter__(self) -> Self:
         return self

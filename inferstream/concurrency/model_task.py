@@ -1,8 +1,8 @@
-"""`ModelTask`: model code as a task of its own, without a turn of the event loop for each step."""
+"""`ModelTask`, which runs model code as a separate task without an event loop iteration for each step."""
 
 import asyncio
 import builtins
-from asyncio.tasks import _enter_task, _leave_task  # documented for tasks of other packages
+from asyncio.tasks import _enter_task, _leave_task  # documented for third-party task implementations
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context
 from functools import lru_cache
@@ -13,7 +13,7 @@ from .scope import is_own_cancel
 
 
 class Outcome(NamedTuple):
-    """The result or the exception of model code; a future cannot hold every exception."""
+    """The result or exception of model code. A future cannot hold every exception."""
 
     value: Any
     error: BaseException | None
@@ -21,26 +21,27 @@ class Outcome(NamedTuple):
 
 @lru_cache(1024)
 def needs_task(code: CodeType) -> bool:
-    """Whether a coroutine or async generator may notice the task and the context that run and close it.
+    """Whether a coroutine or async generator could observe the task and context that run it.
 
-    One that names only built-in functions cannot, and is spared 1 µs for each step.
+    It cannot if it refers only to built-in names. Skipping the task then saves 1 µs per step.
     """
     return bool(code.co_freevars) or not all(hasattr(builtins, name) for name in code.co_names)
 
 
-def steps_of(awaitable: Awaitable[Any]) -> Generator[Any, Any, Any]:
-    """The iterator that `await` would use."""
+def iterate_awaitable(awaitable: Awaitable[Any]) -> Generator[Any, Any, Any]:
+    """Return the iterator that `await` would use."""
     return awaitable if isinstance(awaitable, GeneratorType) else awaitable.__await__()
 
 
 class ModelTask:
-    """The current task of model code, while another task, the host, awaits it.
+    """The current task of model code while another task, the host, awaits it.
 
-    A scope of asyncio or anyio that expires cancels the model code, and never the host, which serves a client. The
-    steps of a stream have the same task and `context` whichever host runs them. `context` is None for that of the host.
+    If an asyncio or anyio scope expires, it cancels the model code, not the host, which serves a client. The
+    steps of a stream have the same task and `context` in any host. A `context` of None means the context of
+    the host.
 
-    It is a task as https://docs.python.org/3/library/asyncio-extending.html describes it. It is no future, because that
-    would cost 0.4 µs more for each request.
+    It implements the task interface in https://docs.python.org/3/library/asyncio-extending.html. It is not a
+    future, because that would add 0.4 µs to each request.
     """
 
     _context: Context | None = None
@@ -48,8 +49,8 @@ class ModelTask:
     _host: asyncio.Task[Any] | None = None
     _cancels = 0
     _done = _must_cancel = False
-    _message: Any = None  # anyio knows its cancels by their messages
-    _fut_waiter: Any = None  # the names of asyncio, because anyio reads them
+    _message: Any = None  # anyio recognises its cancellations by their messages
+    _fut_waiter: Any = None  # named as in asyncio, because anyio reads it
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -59,7 +60,7 @@ class ModelTask:
         """Await `awaitable` as this task."""
         loop, context = self._loop, self._context
         host: Any = asyncio.current_task(loop)
-        steps = steps_of(awaitable)
+        steps = iterate_awaitable(awaitable)
         self._host, self._coro = host, awaitable
         step: Callable[[Any], Any] = steps.send
         argument: BaseException | None = None
@@ -76,19 +77,19 @@ class ModelTask:
                 finally:
                     _leave_task(loop, self)  # type: ignore[arg-type]
                     _enter_task(loop, host)
-                    argument = None  # the traceback of an error refers to this frame, which would be a cycle
+                    argument = None  # the traceback of an error refers to this frame: avoid the cycle
                 self._fut_waiter = waits_for
                 try:
                     yield waits_for
                     step = steps.send
-                except GeneratorExit:  # nobody runs the host any more
+                except GeneratorExit:  # the host is no longer running
                     steps.close()
                     raise
-                except BaseException as error:  # the model gets every one
+                except BaseException as error:  # every error is raised in the model code
                     step, argument = steps.throw, error
                 self._fut_waiter = None
         finally:
-            # A cancel that ends the host refers to this frame, which would be a cycle.
+            # A cancellation that ends the host refers to this frame: avoid the cycle.
             self._host = self._coro = self._fut_waiter = host = None
 
     def cancel(self, msg: Any | None = None) -> bool:
@@ -106,10 +107,10 @@ class ModelTask:
         return asyncio.CancelledError() if self._message is None else asyncio.CancelledError(self._message)
 
     def interrupt(self) -> None:
-        """Called after a cancel between two steps."""
+        """Called after a cancellation between two steps."""
 
     def cancelling(self) -> int:
-        """The cancels of this task and of its host."""
+        """Return the number of pending cancellations of this task and of its host."""
         return self._cancels + (0 if self._host is None else self._host.cancelling())
 
     def uncancel(self) -> int:
@@ -137,23 +138,23 @@ class ModelTask:
         return self._context
 
     def add_done_callback(self, callback: Callable[[Any], object], *, context: Context | None = None) -> None:
-        """Call back when the host ends, which awaits this task."""
+        """Call `callback` when the host, which awaits this task, is done."""
         host = self._host
         assert host is not None, "a task of model code gets its callbacks while it runs"
         host.add_done_callback(lambda _: callback(self), context=context)
 
 
 def run_as_task(awaitable: Awaitable[Any], loop: asyncio.AbstractEventLoop | None = None) -> Awaitable[Any]:
-    """Await model code as a task of its own, in the context of the caller. A `loop` is the running one."""
+    """Await model code as a separate task, in the caller's context. `loop` must be the running loop."""
     return ModelTask(loop or asyncio.get_running_loop()).run(awaitable)
 
 
-async def outcome_of(awaitable: Awaitable[Any]) -> Outcome:
-    """Await model code. A cancel of the current task is raised, everything else returned."""
+async def run_to_outcome(awaitable: Awaitable[Any]) -> Outcome:
+    """Await model code. Cancellation of the current task is raised, and everything else is returned."""
     try:
         return Outcome(await awaitable, None)
     except BaseException as error:  # model code may raise anything
-        # No local holds the task: the error is the result of the task, and its traceback refers to this frame.
+        # No local variable holds the task: the error is its result, and the traceback refers to this frame.
         if is_own_cancel(error):
             raise
         return Outcome(None, error)

@@ -1,4 +1,4 @@
-"""A thread with an event loop for one model, whose code never runs on the loop that serves the ports."""
+"""A thread with an event loop for one model, so that its code does not run on the event loop of the ports."""
 
 import asyncio
 import logging
@@ -19,12 +19,12 @@ logger = logging.getLogger("inferstream.model")
 
 
 class ThreadJob(Protocol):
-    def abandoned(self, error: Exception) -> None:
-        """The thread ended before this work did."""
+    def abandon(self, error: Exception) -> None:
+        """Called if the thread stopped before the job was done."""
 
 
 class Crossing:
-    """Callbacks from another thread to an event loop. One wake-up of the loop carries all that are ready."""
+    """Passes callbacks from another thread to an event loop. One wake-up handles all pending callbacks."""
 
     __slots__ = ("_context", "_loop", "_ready", "_woken")
 
@@ -32,28 +32,31 @@ class Crossing:
         self._loop = loop
         self._ready: deque[Callable[[], object]] = deque()
         self._woken = False
-        self._context = Context()  # the copied one of a request would live until the next wake-up
+        self._context = Context()  # a copy of a request's context would live until the next wake-up
 
     def send(self, callback: Callable[[], object]) -> None:
         """Call `callback`, which must not raise, on the loop. Raises RuntimeError if the loop is closed."""
         self._ready.append(callback)
         if not self._woken:
-            self._woken = True  # before the call: the loop may wake at once
+            self._woken = True  # before the call, because the loop may wake up immediately
             try:
                 self._loop.call_soon_threadsafe(self._run, context=self._context)
             except RuntimeError:
-                self._woken = False  # the next one is to learn of it too
+                self._woken = False  # the next callback must fail, too
                 raise
 
     def _run(self) -> None:
-        self._woken = False  # before the callbacks are taken, so that none is appended unseen
+        self._woken = False  # set before taking the callbacks, so that none is missed
         ready = self._ready
         for _ in range(len(ready)):
             ready.popleft()()
 
 
 class Work:
-    """An `Occupancy`: whether work has left its thread. A `Future` costs half of a small call."""
+    """An `Occupancy` that is done when a call has left its thread.
+
+    A `Future` would take half the time of a small call.
+    """
 
     __slots__ = ("_callbacks", "_done")
 
@@ -67,24 +70,24 @@ class Work:
     def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
         self._callbacks.append(callback)
         if self._done:
-            self._tell()
+            self._run_callbacks()
 
     def end(self) -> None:
-        self._done = True  # before the callbacks are taken, so that none is appended unseen
+        self._done = True  # set before taking the callbacks, so that none is missed
         if self._callbacks:
-            self._tell()
+            self._run_callbacks()
 
-    def _tell(self) -> None:
-        with suppress(IndexError):  # the other thread has taken the last
+    def _run_callbacks(self) -> None:
+        with suppress(IndexError):  # the other thread has taken the last one
             while True:
                 self._callbacks.pop()(self)
 
 
 class ModelThread:
-    """Runs the coroutines of one model away from the event loop that makes this object.
+    """Runs the coroutines of one model outside the event loop that creates this object.
 
-    A coroutine that blocks holds up only this thread. The thread is a daemon: model code that never returns must
-    not keep the process alive.
+    A blocking coroutine delays only this thread. It is a daemon thread, because model code that never returns
+    must not keep the process alive.
     """
 
     def __init__(self, name: str) -> None:
@@ -101,15 +104,15 @@ class ModelThread:
         return len(self._running)
 
     def start(self, running: ThreadJob, begin: Callable[[], None]) -> None:
-        """Call `begin` in the thread. Raises RuntimeError after the thread has ended."""
+        """Call `begin` in the thread. Raises RuntimeError after the thread has stopped."""
         with self._lock:
             if self._ended:
                 raise RuntimeError("the model's thread has ended")
             self._running.add(running)
         self.inwards.send(begin)
 
-    def ended(self, running: ThreadJob) -> None:
-        """Forget finished work. The event loop that started it calls this."""
+    def remove(self, running: ThreadJob) -> None:
+        """Remove a finished job. Called on the event loop that started it."""
         self._running.discard(running)
 
     async def call(
@@ -119,10 +122,11 @@ class ModelThread:
         request: RequestContext | None = None,
         ran: "Ran | None" = None,
     ) -> Any:
-        """Call a function in the thread, in a copy of this context, and await its result.
+        """Call a function in the thread, in a copy of the current context, and await its result.
 
-        A cancelled call that has not begun never begins. A call that runs is cancelled at its next await.
-        `request.thread` is done when the call has left the thread. `ran` learns of its first stretch.
+        A call that is cancelled before it starts never runs. A running call is cancelled at its next `await`.
+        `request.thread` is done when the call has left the thread. `ran` reports how long the call ran
+        without awaiting.
         """
         call = _Call(self, function, arguments, ran)
         if request is not None:
@@ -141,10 +145,10 @@ class ModelThread:
         try:
             raise error
         finally:
-            del error  # its traceback refers to this frame, which would be a cycle
+            del error  # the traceback refers to this frame: avoid the cycle
 
     def close(self) -> None:
-        """End the thread after its current call; does not wait for that."""
+        """Stop the thread after its current call, without waiting."""
         self._closing = True
         with suppress(RuntimeError):  # already closed
             self.loop.call_soon_threadsafe(self.loop.stop)
@@ -156,24 +160,29 @@ class ModelThread:
                 try:
                     self.loop.run_forever()
                 except BaseException as error:  # a task of the model raised SystemExit
-                    logger.error("a task of a model ended with %s", type(error).__name__, exc_info=error)
+                    logger.error(
+                        "background task of a model failed: %s", type(error).__name__, exc_info=error
+                    )
             tasks = asyncio.all_tasks(self.loop)
             for task in tasks:
                 task.cancel()
-            if tasks:  # else gather asks for this thread's loop, and model code may have replaced the policy
+            if tasks:  # without tasks, `gather` uses the policy, which model code may have replaced
                 self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         finally:
             with self._lock:
                 self._ended = True
             for running in [*self._running]:
-                running.abandoned(RuntimeError("the model's thread has ended"))
+                running.abandon(RuntimeError("the model's thread has ended"))
             asyncio.set_event_loop(None)
             self.loop.close()
 
 
 Ran = Callable[[float | None], None]
-"""Called on the event loop of the caller with the seconds of a call that did not await; with None when one awaits."""
+"""Called on the caller's event loop when a call ends or first awaits.
+
+The argument is the duration in seconds of a call that did not await, or None for a call that awaits.
+"""
 
 
 class _Call:
@@ -209,13 +218,13 @@ class _Call:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.over = Work()
 
-    # In the model's thread.
+    # Called in the thread of the model.
 
     def begin(self) -> None:
         loop = self._thread.loop
         self._task = loop.create_task(self._run(), context=self._context)
         if self._ran is not None:
-            loop.call_soon(self._look)  # runs after the first stretch of the task
+            loop.call_soon(self._report_await)  # runs after the first step of the task
 
     async def _run(self) -> None:
         self._begun = True
@@ -225,17 +234,17 @@ class _Call:
                 self.value = self._function(*self._arguments)
                 if isawaitable(self.value):
                     self.value = await self.value
-        except BaseException as error:  # the caller gets every error
+        except BaseException as error:  # the caller receives every error
             self.error = error
         self._task = None
         self._seconds = perf_counter() - started
-        self._let_go()
+        self._finish()
 
-    def _look(self) -> None:
+    def _report_await(self) -> None:
         ran = self._ran
         if ran is not None and self._task is not None:
             self._ran = None
-            with suppress(RuntimeError):  # the loop was closed
+            with suppress(RuntimeError):  # the loop is closed
                 self._thread.outwards.send(lambda: ran(None))
 
     def _cancel(self) -> None:
@@ -243,27 +252,27 @@ class _Call:
         if self._begun and task is not None:
             Scope(task).end(ClientLeft())
 
-    def abandoned(self, error: Exception) -> None:
+    def abandon(self, error: Exception) -> None:
         if not self.over.done():  # otherwise `_end` is already scheduled
             self.error = error
-            self._let_go()
+            self._finish()
 
-    def _let_go(self) -> None:
+    def _finish(self) -> None:
         self.over.end()
         del self._function, self._arguments, self._context  # arguments must not outlive their call
-        with suppress(RuntimeError):  # the loop was closed: the call outlived the shutdown grace
+        with suppress(RuntimeError):  # the loop is closed: the call outlived the shutdown grace period
             self._thread.outwards.send(self._end)
 
-    # On the event loop of the caller.
+    # Called on the event loop of the caller.
 
     def leave(self) -> None:
-        """The caller no longer waits. A call checks this before it begins."""
+        """Stop waiting for the call, and cancel it. If it has not started, it never runs."""
         self._left = True
-        with suppress(RuntimeError):  # the thread was closed meanwhile
+        with suppress(RuntimeError):  # the thread was closed in the meantime
             self._thread.inwards.send(self._cancel)
 
     def _end(self) -> None:
-        self._thread.ended(self)
+        self._thread.remove(self)
         if self._ran is not None:
             self._ran(self._seconds)
         if self.ended.done():

@@ -1,7 +1,7 @@
-"""Writers: what leaves together, how long a stream keeps the event loop, who is dropped.
+"""Writers of outgoing streams: coalescing of messages, fairness between streams, and stalled clients.
 
-`server/http2` has one of its own: it knows nothing of the package around it, and each of its writes serves many
-streams, whose windows say what may leave.
+`server/http2` has its own writer, because it is independent of the package, and because each of its writes
+serves many streams, within their flow-control windows.
 """
 
 import asyncio
@@ -12,20 +12,26 @@ from types import coroutine
 from typing import Any, ClassVar, Protocol
 
 TOGETHER_BYTES = 32 * 1024
-"""Bytes of small messages that leave together, and one message more: the system call is most of what each costs."""
+"""The maximum total size of messages that are sent together, in bytes.
+
+Most of the cost of a message is the system call.
+"""
 
 WAITED_SECONDS = 0.0001
-"""Seconds after which a message leaves alone: it has been waited for."""
+"""A message is sent immediately if the previous one is older than this, in seconds."""
 
 TURN_SECONDS = 0.001
-"""Seconds that a stream may go on without letting others run: a model that never waits would keep the loop."""
+"""The time after which a stream yields to others, in seconds.
+
+Otherwise, a model that never waits would block the event loop.
+"""
 
 OWED_BYTES = 64 * 1024
-"""Bytes to a client that does not read, above which nothing more is read from it."""
+"""Unread bytes above which the server stops reading from a client."""
 
 
 class Source(Protocol):
-    """A stream: a reply, or events that are recorded."""
+    """A stream: a reply, or recorded events."""
 
     def __aiter__(self) -> AsyncIterator[Any]: ...
 
@@ -33,22 +39,22 @@ class Source(Protocol):
 
 
 class Turn:
-    """How long a stream has kept the event loop."""
+    """Measures how long a stream has occupied the event loop."""
 
     __slots__ = ("_began",)
 
     def __init__(self) -> None:
-        self._began = perf_counter()  # the clock of uvloop stands still while a callback runs
+        self._began = perf_counter()  # uvloop's clock does not advance during a callback
 
     async def end(self) -> None:
-        """Let others run, if this stream has not for a while."""
+        """Yield to other tasks if this stream has not done so for `TURN_SECONDS`."""
         if perf_counter() - self._began > TURN_SECONDS:
             await asyncio.sleep(0)
             self._began = perf_counter()
 
 
 class Gathered:
-    """Messages that leave together. Who gathers them sees that they leave by the end of this turn of the event loop."""
+    """Messages that are sent together. The caller must send them by the end of the current loop iteration."""
 
     __slots__ = ("_last", "_since", "pieces", "size")
 
@@ -62,14 +68,14 @@ class Gathered:
 
     @property
     def full(self) -> bool:
-        """Whether so much is there that it leaves now."""
+        """Whether the messages are large enough to be sent now."""
         return self.size > TOGETHER_BYTES
 
-    def waits(self, size: int, seconds: float = WAITED_SECONDS) -> bool:
-        """Whether a message waits for others.
+    def can_wait(self, size: int, seconds: float = WAITED_SECONDS) -> bool:
+        """Whether a message can wait for others.
 
-        It does not `seconds` after the one before it, nor if it is large, nor behind one that has waited for long: the
-        loop may not turn while a model computes.
+        It cannot if the previous message was sent more than `seconds` ago, if it is large, or if an earlier
+        message has already waited for a long time, because the loop may be blocked while a model computes.
         """
         now = perf_counter()
         took, self._last = now - self._last, now
@@ -78,8 +84,8 @@ class Gathered:
         return took <= seconds and self.size + size <= TOGETHER_BYTES and now - self._since <= TURN_SECONDS
 
     @staticmethod
-    def takes(size: int) -> bool:
-        """Whether a message may leave with those before it: larger ones are not copied."""
+    def fits(size: int) -> bool:
+        """Whether a message can be sent with earlier ones. Larger messages are not copied."""
         return size <= TOGETHER_BYTES
 
     def add(self, size: int, *pieces: bytes) -> None:
@@ -87,22 +93,22 @@ class Gathered:
         self.size += size
 
     def take(self) -> bytes:
-        """What is about to leave."""
+        """Remove and return all messages."""
         taken = b"".join(self.pieces)
         self.pieces.clear()
         self.size = 0
         return taken
 
 
-async def give(reply: Source, take: Callable[[Any], Awaitable[None] | None]) -> None:
-    """Give each response to `take`, which returns what comes before the next one: nothing, or an awaitable.
+async def for_each(reply: Source, take: Callable[[Any], Awaitable[None] | None]) -> None:
+    """Pass each response to `take`, and await the awaitable that it returns, if any, before the next one.
 
-    `reply.aclose(None)` is one, for a client that wants no further response.
+    The awaitable can be `reply.aclose(None)` if the client wants no more responses.
     """
-    turned = perf_counter()  # the clock of uvloop stands still while a callback runs
+    turned = perf_counter()  # uvloop's clock does not advance during a callback
     async for response in reply:
         waiting = take(response)
-        # Freed now: with hundreds of streams it would leave the core's caches before the next one.
+        # Freed now: with hundreds of streams, it would leave the CPU caches before the next response.
         del response
         if waiting is not None:
             await waiting
@@ -112,7 +118,7 @@ async def give(reply: Source, take: Callable[[Any], Awaitable[None] | None]) -> 
 
 
 class Holdable(Protocol):
-    """Reading from a connection, which stops while there is a reason to hold it."""
+    """A connection from which the server does not read while it is held for at least one reason."""
 
     def hold(self, reason: Hashable) -> None: ...
 
@@ -120,7 +126,7 @@ class Holdable(Protocol):
 
 
 class Owed:
-    """Bytes to a client that does not read, which stop the reading from it while they are many."""
+    """Counts bytes that a client has not read. Above `OWED_BYTES`, reading from the client is paused."""
 
     __slots__ = ("_bytes", "_reading")
 
@@ -129,7 +135,7 @@ class Owed:
         self._bytes = 0
 
     def add(self, size: int) -> None:
-        """Count bytes to send, or sent ones if `size` is negative."""
+        """Count bytes to send, or sent bytes if `size` is negative."""
         self._bytes += size
         if self._bytes > OWED_BYTES:
             self._reading.hold(Owed)
@@ -137,93 +143,93 @@ class Owed:
             self._reading.release(Owed)
 
     def clear(self) -> None:
-        """The client has read."""
+        """Called when the client has read everything."""
         self._bytes = 0
         self._reading.release(Owed)
 
 
 class StallGuard:
-    """Drops a client that has read nothing for `stall` seconds. A single timer watches a whole stream."""
+    """Drops a client that has read nothing for `stall` seconds, with a single timer per stream."""
 
     kind: ClassVar[str] = "stream"
     logger: ClassVar[logging.Logger]
 
     def __init__(self, stall: float, interval: float) -> None:
-        """`idle` is called about every `interval` seconds in which nothing waits for the client."""
+        """`idle` is called about every `interval` seconds while no data waits for the client."""
         self._stall = stall
         self._interval = min(interval, stall / 4)
         self._loop = asyncio.get_running_loop()
         self._waiting_since: float | None = None
-        """When the client stopped reading what waits for it; None while nothing waits."""
+        """The time at which the client stopped reading, or None while no data is waiting."""
         self._timer: asyncio.TimerHandle | None = None
 
     def drop(self) -> None:
-        """Let the client go."""
+        """Disconnect the client."""
         raise NotImplementedError
 
     def idle(self, now: float) -> bool:
-        """Nothing waits for the client. False if the guard is to look no more."""
+        """Called while no data waits for the client. Return False to stop the timer."""
         return True
 
     def _guard(self) -> None:
-        self._timer = self._loop.call_later(self._interval, self._look)
+        self._timer = self._loop.call_later(self._interval, self._check_stall)
 
-    def _look(self) -> None:
+    def _check_stall(self) -> None:
         now = self._loop.time()
         if self._waiting_since is None:
             if not self.idle(now):
                 return
         elif now - self._waiting_since >= self._stall:
             self.logger.warning(
-                "a %s's client has read nothing for %g s; dropping it", self.kind, self._stall
+                "%s: client has not read for %g s; closing the connection", self.kind, self._stall
             )
             self.drop()
             return
         self._guard()
 
-    def _leave_alone(self) -> None:
-        """Look no more."""
+    def _stop_timer(self) -> None:
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
 class Recipient(Protocol):
-    """Who gets a stream."""
+    """The receiver of a stream."""
 
     def send(self, chunk: bytes, last: bool = False) -> Awaitable[None] | None:
-        """Send a chunk; None if it is sent, else an awaitable that sends it when the client reads."""
+        """Send a chunk. Returns None if it is sent, or an awaitable that sends it when the client reads."""
 
     def abort(self) -> None:
-        """Drop the client."""
+        """Disconnect the client."""
 
 
 class Writer(Protocol):
-    """Writes each item of a source."""
+    """Serializes each item of a source."""
 
     def __call__(self, response: Any, /) -> bytes | None:
-        """The bytes of an item; None to end the stream."""
+        """Return the bytes of an item, or None to stop the stream."""
 
     def end(self) -> bytes:
-        """What follows the last item."""
+        """Return the bytes after the last item."""
 
 
 class ByteCount(Protocol):
-    """Counts bytes that a client gets."""
+    """Counts the bytes that are sent to a client."""
 
     sent: int
 
 
 class StreamWriter(StallGuard):
-    """One stream on its way to one client.
+    """Sends one stream to one client.
 
-    Items that a model makes without waiting leave together, because the system call is most of what an item costs; as
-    soon as the model waits for anything, whatever is there has left. The first leaves alone. `_sign` leaves when the
-    model is silent for `heartbeat` seconds.
+    Items that a model produces without waiting are sent together, because most of the cost of an item is the
+    system call. Everything is sent as soon as the model waits. The first item is sent immediately. `_sign` is
+    sent if the model produces nothing for `heartbeat` seconds.
     """
 
     usage: ByteCount | None = None
-    """Where the bytes of items are added."""
+    """The counter to which the bytes of items are added."""
 
     def __init__(self, recipient: Recipient, heartbeat: float, stall: float) -> None:
         super().__init__(stall, heartbeat or stall)
@@ -235,32 +241,32 @@ class StreamWriter(StallGuard):
         self._last_sent = self._loop.time()
         self._beat: asyncio.Task[None] | None = None
         self._sign = b""
-        """What says that a silent stream is alive; empty for nothing."""
+        """The heartbeat of a silent stream. Empty if there is none."""
         self._escape: Callable[[bytes], bytes] | None = None
-        """What escapes characters beyond ASCII at which a reader of the stream might end a line."""
+        """Escapes non-ASCII characters that a client could treat as line ends."""
 
     async def _write_all(self, reply: Source, writer: Writer) -> None:
-        """Send every item of `reply`. What is left when this ends, or fails, leaves with the next `_flush`."""
+        """Send every item of `reply`. After it returns or fails, the next `_flush` sends the rest."""
         self._guard()
         try:
-            await self._flushed_while_waiting(self._run(reply, writer))
+            await self._flush_while_waiting(self._run(reply, writer))
         finally:
-            self._leave_alone()
+            self._stop_timer()
             if self._beat is not None:
                 self._beat.cancel()
 
     async def _run(self, reply: Source, writer: Writer) -> None:
-        write = writer.__call__  # a method, because a call of an object costs 40 ns more
-        last, turned = 0.0, perf_counter()  # the first event leaves alone, for the client waits for it
+        write = writer.__call__  # a method, because calling an object takes 40 ns more
+        last, turned = 0.0, perf_counter()  # the first event is sent immediately: the client waits for it
         async for response in reply:
             event = write(response)
-            # Freed now: with hundreds of streams it would leave the core's caches before the next one.
+            # Freed now: with hundreds of streams, it would leave the CPU caches before the next response.
             del response
             if event:
                 self._events.append(event)
                 self._size += len(event)
             elif event is None:
-                await self._leave(reply, writer)
+                await self._end_early(reply, writer)
                 return
             now = perf_counter()
             alone = self._size > TOGETHER_BYTES or (now - last > WAITED_SECONDS and not self._waited)
@@ -269,8 +275,8 @@ class StreamWriter(StallGuard):
             if self._waited:
                 self._waited, turned = False, now
             elif now - turned > TURN_SECONDS:
-                # A generator that never waits would otherwise keep the loop, and nobody could
-                # notice that its client has left.
+                # A generator that never waits would otherwise block the loop, and a disconnect of its client
+                # could not be detected.
                 if (full := self._flush()) is not None:
                     await full
                 await asyncio.sleep(0)
@@ -281,8 +287,8 @@ class StreamWriter(StallGuard):
             self._events.append(closing)
             self._size += len(closing)
 
-    async def _leave(self, reply: Source, writer: Writer) -> None:
-        """End a stream before its model does, because the client has all that it wants."""
+    async def _end_early(self, reply: Source, writer: Writer) -> None:
+        """End a stream before its model does, because the client needs no more items."""
         self._events.append(closing := writer.end())
         self._size += len(closing)
         if (full := self._flush()) is not None:
@@ -290,11 +296,8 @@ class StreamWriter(StallGuard):
         await reply.aclose(None)
 
     @coroutine
-    def _flushed_while_waiting(self, running: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
-        """Await `running`; whenever it is about to wait, for its model above all, what it has made so far leaves.
-
-        Looking at each step of the reply instead, to see whether it waits, cost an exception per event.
-        """
+    def _flush_while_waiting(self, running: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
+        """Await `running`, and flush pending items whenever it is about to wait (mostly for its model)."""
         error: BaseException | None = None
         while True:
             try:
@@ -302,17 +305,20 @@ class StreamWriter(StallGuard):
             except StopIteration:
                 return
             finally:
-                error = None  # its traceback refers to this frame, which would be a cycle
+                error = None  # the traceback refers to this frame: avoid the cycle
             try:
                 if self._events and (full := self._flush()) is not None:
                     yield from full.__await__()
                 yield waited_for
                 self._waited = True
-            except BaseException as interruption:  # `running` gets every one
+            except BaseException as interruption:  # every error is raised in `running`
                 error = interruption
 
     def _flush(self, last: bool = False) -> Coroutine[Any, Any, None] | None:
-        """Send what is there; None once it has left, else what waits for the client to read."""
+        """Send pending events.
+
+        Returns None if they are sent, or an awaitable that waits for the client to read.
+        """
         if not self._events and not last:
             return None
         events = self._events
@@ -325,9 +331,9 @@ class StreamWriter(StallGuard):
         self._size = 0
         self._last_sent = self._loop.time()
         waiting = self._recipient.send(body, last)
-        return None if waiting is None else self._sent(waiting)
+        return None if waiting is None else self._wait_until_written(waiting)
 
-    async def _sent(self, waiting: Awaitable[None]) -> None:
+    async def _wait_until_written(self, waiting: Awaitable[None]) -> None:
         self._waiting_since = self._last_sent
         await waiting
         self._waiting_since = None

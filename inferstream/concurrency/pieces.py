@@ -1,4 +1,4 @@
-"""Reads what a function sends while it runs: model code sends, and the server iterates."""
+"""Iterates over values that a callback-based function sends while it runs."""
 
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
@@ -11,19 +11,20 @@ from ..errors import Abandoned
 T = TypeVar("T")
 
 AHEAD = 16
-"""Pieces that may be sent before they are read."""
+"""The maximum number of values that are sent but not yet read."""
 
 
 class LastPiece(NamedTuple):
-    """The end of the function."""
+    """Marks the end of the values, and contains the function's error, if any."""
 
     error: BaseException | None = None
 
 
 def pieces_of(function: Callable[[Callable[[T], None]], None]) -> Iterator[T]:
-    """What `function` sends, in any thread, until it returns. It runs in a thread that ends before the iterator does.
+    """Iterate over the values that `function` sends, in any thread, until it returns.
 
-    When the reader leaves, the next piece that it sends raises Abandoned.
+    The function runs in a separate thread, which stops before the iterator does. If the reader stops early,
+    the next value that the function sends raises Abandoned.
     """
     queue: Queue[T | LastPiece] = Queue(AHEAD)
     left = Event()
@@ -37,7 +38,7 @@ def pieces_of(function: Callable[[Callable[[T], None]], None]) -> Iterator[T]:
         end = LastPiece()
         try:
             function(send)
-        except BaseException as error:  # the reader gets every error
+        except BaseException as error:  # the reader receives every error
             end = LastPiece(error)
         queue.put(end)
 

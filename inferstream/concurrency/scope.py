@@ -1,6 +1,7 @@
-"""Scopes: work of a task that other code may end, with a reason. The one place that cancels a task of a request.
+"""Scopes, which let other code cancel the work of a task with a reason.
 
-Model code may linger in its `finally`, swallow the cancel, or raise one of its own.
+This is the only module that cancels request tasks. Model code may spend a long time in a `finally` block,
+swallow the cancellation, or raise its own CancelledError.
 """
 
 import asyncio
@@ -10,49 +11,60 @@ from typing import Self
 logger = logging.getLogger("inferstream.model")
 
 PATIENCE = 5.0
-"""Seconds between two cancels of a task whose work does not end."""
+"""The interval, in seconds, at which a task is cancelled again if its work does not end."""
 
 
 class ClientLeft(Exception):
-    """The client has left, and nothing can be sent to it or received. It ends the work for the client."""
+    """The client has disconnected, so its work is cancelled.
+
+    Nothing can be sent to it or received from it.
+    """
 
 
 FAILURES = (Exception, asyncio.CancelledError)
-"""Errors that end the work of a task, and not the process."""
+"""Errors that stop the work of a task but not the process."""
 
 
 def is_own_cancel(error: BaseException) -> bool:
-    """Whether somebody has cancelled this task. Model code and libraries raise CancelledError without that."""
+    """Whether the current task was cancelled.
+
+    Model code and libraries may raise CancelledError although it was not.
+    """
     if not isinstance(error, asyncio.CancelledError):
         return False
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
-def swallowed() -> BaseException:
-    """The cancel of this task that model code has swallowed, to be raised again."""
+def swallowed_cancellation() -> BaseException:
+    """Return the cancellation of the current task that model code swallowed, to be raised again."""
     return asyncio.CancelledError()
 
 
 class Scope:
-    """Work of `task` that other code may end. Without a task the work does not wait, and gets the reason later.
+    """Work in `task` that other code can cancel.
 
-    `with scope:` raises the reason in place of the cancel. A cancel by other code passes, also where both came: it is
-    for the code around the scope. The paths of each call use `over` and `taken`, because `with` costs 0.3 µs.
+    If `task` is None, the work is not waiting and checks `reason` later. `with scope:` raises the reason
+    instead of the cancellation. A cancellation by other code is passed on, even if both happen, because its
+    target is the code around the scope. Code that runs in each call uses `over` and `take_reason`, because
+    `with` takes 0.3 µs.
     """
 
     __slots__ = ("_cancels", "_timer", "reason", "task")
 
     _cancels: int
     _timer: asyncio.Handle | None
-    """Both are set by `end`, because most scopes end by themselves."""
+    """Both are set by `end`, because most scopes are never ended from outside."""
 
     def __init__(self, task: asyncio.Task[object] | None) -> None:
         self.task = task
         self.reason: Exception | None = None
 
     def end(self, reason: Exception) -> None:
-        """Cancel the task now, and again every `PATIENCE` seconds until the work is over. The first reason counts."""
+        """Cancel the task now, and again every `PATIENCE` seconds until its work is over.
+
+        Only the first call has an effect.
+        """
         if self.reason is not None:
             return
         self.reason = reason
@@ -60,11 +72,11 @@ class Scope:
         self._timer = None
         if (task := self.task) is None:
             return
-        # The timer would keep the task, and with it the request, for seconds after its end.
+        # Otherwise the timer would keep the task, and with it the request, alive for seconds.
         task.add_done_callback(self._stop)
         loop = task.get_loop()
         if asyncio.current_task(loop) is task:
-            self._timer = loop.call_soon(self._cancel)  # a cancel that comes now could outlive the work
+            self._timer = loop.call_soon(self._cancel)  # cancelling it now could outlive the work
         else:
             self._cancel()
 
@@ -75,7 +87,9 @@ class Scope:
         if self._cancels:
             why = type(self.reason).__name__
             logger.error(
-                "model code lingers %g s after it was cancelled (%s); cancelling it again", PATIENCE, why
+                "model code is still running %g s after its cancellation (%s); cancelling it again",
+                PATIENCE,
+                why,
             )
         self._cancels += 1
         task.cancel()
@@ -87,9 +101,10 @@ class Scope:
             self._timer = None
 
     def over(self, error: BaseException | None = None) -> bool:
-        """The work is over, with `error` or without. Take the cancels back, because the task continues with other work.
+        """End the scope after its work, with `error` if it failed, and undo the cancellations.
 
-        Whether the reason is to be raised in place of `error`. A result of work that was ended comes too late.
+        Undoing them is necessary because the task continues. Returns whether to raise the reason instead of
+        `error`. That is also the case if the work returned a result after it was ended.
         """
         task, self.task = self.task, None
         if self.reason is None:
@@ -102,8 +117,8 @@ class Scope:
             self._cancels = 0
         return error is None or (isinstance(error, asyncio.CancelledError) and not is_own_cancel(error))
 
-    def taken(self) -> Exception:
-        """Take the reason to raise it. One that stays would keep its frames alive, and these the scope."""
+    def take_reason(self) -> Exception:
+        """Remove and return the reason, to raise it. Keeping it would keep its frames and the scope alive."""
         reason, self.reason = self.reason, None
         assert reason is not None
         return reason
@@ -113,4 +128,4 @@ class Scope:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if self.over(error):
-            raise self.taken() from None
+            raise self.take_reason() from None

@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class Tasks:
-    """Keeps references to tasks until they end, because an event loop keeps none."""
+    """Keeps references to tasks until they are done, because an event loop has only weak references."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
@@ -26,10 +26,10 @@ class Tasks:
         for task in self._running:
             task.cancel()
 
-    async def one_ended(self) -> None:
+    async def wait_for_one(self) -> None:
         await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
 
-    async def all_ended(self) -> None:
-        """Wait until no task runs, including tasks that start meanwhile."""
+    async def wait_for_all(self) -> None:
+        """Wait until no tasks are running, including tasks started while waiting."""
         while self._running:
             await asyncio.wait(self._running)

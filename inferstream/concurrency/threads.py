@@ -15,17 +15,20 @@ from .model_thread import ModelThread
 R = TypeVar("R")
 
 THREADS = 64
-"""Threads of a model whose settings have no number."""
+"""The default number of threads of a model."""
 
 ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
-"""What ends generators and coroutines. A future cannot hold the first, and ends the task that awaits it by the last."""
+"""Exceptions that stop generators and coroutines.
+
+A future cannot hold a StopIteration, and a GeneratorExit would close the task that awaits it.
+"""
 
 
 class Threads:
-    """Runs blocking code of one model, each call in the context of its request."""
+    """Runs the blocking code of one model, each call in the context of its request."""
 
     def __init__(self, name: str, threads: int | None, own: ModelThread | None = None) -> None:
-        """`own` is the thread of the model's event loop, if that is its only thread."""
+        """`own` is the thread of the model's event loop, if the model has no other thread."""
         self.executor: Executor = (
             ThreadPoolExecutor(threads or THREADS, thread_name_prefix=f"model-{name}")
             if own is None
@@ -35,11 +38,11 @@ class Threads:
         """Context variables that `load` has set, such as the decimal context."""
 
     def submit(self, function: Callable[..., R], /, *arguments: Any, **named: Any) -> "Future[R]":
-        """Call a function in a thread, in a copy of this context."""
+        """Call a function in a thread, in a copy of the current context."""
         return self.executor.submit(self._context().run, function, *arguments, **named)
 
     async def load(self, function: Callable[..., R], /, *arguments: Any) -> R:
-        """Call a function of no request. Later calls see the context variables that it sets."""
+        """Call a function outside any request. Later calls see the context variables that it sets."""
         context = self._context()
         before = dict(context.items())
         try:
@@ -48,7 +51,7 @@ class Threads:
             self._kept |= {name: value for name, value in context.items() if before.get(name) is not value}
 
     def close(self) -> None:
-        """End the threads after their current calls."""
+        """Stop the threads after their current calls."""
         self.executor.shutdown(wait=False, cancel_futures=True)
 
     def _context(self) -> Context:
@@ -58,13 +61,16 @@ class Threads:
         return context
 
     async def run(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-        """Call a function in a thread, in this context. A client that leaves sets `cancelled` of the context."""
+        """Call a function in a thread, in the current context.
+
+        A disconnect sets `cancelled` in the request context.
+        """
         context = request_context()
         context.thread = self.submit(_call, function, *arguments, **named)
         try:
             return await asyncio.wrap_future(context.thread)
         except BaseException:
-            context.cancelled = context.cancelled or not context.thread.done()  # left by a cancel
+            context.cancelled = context.cancelled or not context.thread.done()  # still running if cancelled
             raise
 
 
@@ -76,32 +82,32 @@ def _call(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any
         raise RuntimeError(f"{name} raised {type(error).__name__}") from error
 
 
-async def in_thread(function: Callable[..., R], /, *arguments: Any) -> R:
-    """Call a function of model code in a thread of its own."""
+async def run_in_thread(function: Callable[..., R], /, *arguments: Any) -> R:
+    """Call a function of model code in a separate thread."""
     return await asyncio.to_thread(_call, function, *arguments)
 
 
 async def call_apart(function: Callable[[], Any], threads: Threads | None = None) -> Any:
-    """Call a function of model code that belongs to no request, sync or async, in a thread or a task of its own.
+    """Call a function of model code outside any request, sync or async, in a separate thread or task.
 
-    A task that model code cancels, or that a `SystemExit` ends, is not that of the caller.
+    If model code cancels that task or raises SystemExit, the caller's task is not affected.
     """
     if not inspect.iscoroutinefunction(function):
-        result = await (in_thread(function) if threads is None else threads.load(function))
+        result = await (run_in_thread(function) if threads is None else threads.load(function))
         if not inspect.isawaitable(result):
             return result
-        function = partial(_awaited, result)
-    outcome = await asyncio.ensure_future(_outcome_of(function))
+        function = partial(_await, result)
+    outcome = await asyncio.ensure_future(_run_to_outcome(function))
     if outcome.error is not None:
         raise outcome.error
     return outcome.value
 
 
-async def _awaited(awaitable: Awaitable[Any]) -> Any:
+async def _await(awaitable: Awaitable[Any]) -> Any:
     return await awaitable
 
 
-async def _outcome_of(function: Callable[[], Awaitable[Any]]) -> Outcome:
+async def _run_to_outcome(function: Callable[[], Awaitable[Any]]) -> Outcome:
     try:
         return Outcome(await function(), None)
     except BaseException as error:  # model code may raise anything
@@ -109,7 +115,7 @@ async def _outcome_of(function: Callable[[], Awaitable[Any]]) -> Outcome:
 
 
 class _InModelThread(Executor):
-    """Runs blocking code in the thread of a model's event loop, where it holds up the model's coroutines."""
+    """Runs blocking code in the thread of a model's event loop, where it delays the model's coroutines."""
 
     def __init__(self, thread: ModelThread) -> None:
         self._thread = thread

@@ -1,1 +1,1 @@
-"""The path of an inference: a call passes the stages of its model and opens a reply."""
+"""The inference path: admission, calls, replies and the pipeline of stages around each model."""

@@ -1,15 +1,18 @@
-"""Who may do what: every route, RPC and message asks `Authority.check`."""
+"""Authorization: every route, RPC and message calls `Authority.check`."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self, TypeVar
 
 from ..errors import InferstreamError, PermissionDenied
-from ..extensions import ACTIONS, AUTHORITIES, SETTINGS, Plugin, check_authorities, leave_out, loaded, plugins
+from ..extensions.discovery import plugins
+from ..extensions.entries import ACTIONS, AUTHORITIES, SETTINGS, Plugin
+from ..extensions.loading import check_authorities, leave_out, load_group
 from ..settings import Settings
-from ..settings.served import is_loopback as is_loopback
+from ..settings.identity import is_loopback as is_loopback
 from .caller import Caller, Name, Shown
+from .local_clients import is_local_program
 
 if TYPE_CHECKING:
     from ..concurrency.outgoing import ByteCount
@@ -17,16 +20,20 @@ if TYPE_CHECKING:
     from .reply import Reply
 
 evicts_var = ContextVar("inferstream_evicts", default=True)
-"""Whether a load in this context may make other models leave. Batches and shared calls have the first caller's."""
+"""Whether loads in this context may evict models.
+
+Batches and shared calls use the value of their first caller.
+"""
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Action:
-    """An operation that clients ask for, which a path or an RPC names.
+    """An operation that clients can request, such as an inference or a metrics scrape.
 
-    A plug-in defines its own, and lists them in the field `actions` of its `Extension`. Others are refused.
+    Plug-ins define additional operations and list them in the `actions` field of their `Extension`.
+    Operations that are not listed are denied.
     """
 
     HEALTH: ClassVar["Action"]
@@ -44,28 +51,33 @@ class Action:
     DOCUMENTATION: ClassVar["Action"]
     REFLECTION: ClassVar["Action"]
     CUSTOM_ROUTE: ClassVar["Action"]
-    SHARED_MEMORY: ClassVar["Action"]
     ACCESS_LOG: ClassVar["Action"]
     SETTINGS: ClassVar["Action"]
 
     name: str
-    """As the audit log has it."""
+    """The name in the audit log."""
     _: KW_ONLY
     scope: str | None
-    """The scope that a client needs for it; None if each client with valid credentials may ask for it."""
+    """The scope that clients need for the operation. None if any valid credentials suffice."""
     closed: str = ""
-    """The subject of the refusal, if without credentials only this machine may ask for it."""
+    """If set, the operation is limited to loopback when credentials are off.
+
+    The text is the subject of the error message, for example `The repository API`.
+    """
     is_open: bool = False
-    """Whether it needs no credentials, because its response is public."""
+    """Whether the operation is allowed without credentials, because its response is public."""
 
     def __repr__(self) -> str:
         return f"Action({self.name!r}, scope={self.scope!r})"
 
     @classmethod
-    def registered(cls, strict: bool = False) -> "list[Action]":
-        """The operations of the core and of extensions. Raises InvalidSettings if `strict` for one that is unusable."""
+    def list_all(cls, strict: bool = False) -> "list[Action]":
+        """Return all operations of the core and of extensions.
+
+        Invalid operations are skipped, or raise InvalidSettings if `strict`.
+        """
         known = {each.name: each for each in vars(cls).values() if isinstance(each, Action)}
-        for plugin, action in loaded(ACTIONS, strict):
+        for plugin, action in load_group(ACTIONS, strict):
             if not isinstance(action, Action):
                 leave_out(plugin, f"it is a {type(action).__name__}, not an Action", strict)
             elif action.name in known:
@@ -90,64 +102,68 @@ Action.METRICS = Action("metrics", scope="metrics")
 Action.DOCUMENTATION = Action("documentation", scope="docs", closed="The documentation")
 Action.REFLECTION = Action("reflection", scope="docs", closed="Reflection")
 Action.CUSTOM_ROUTE = Action("custom_route", scope="infer")
-Action.SHARED_MEMORY = Action("shared_memory", scope="infer")
 Action.ACCESS_LOG = Action("access_log", scope="access", closed="The access log")
 Action.SETTINGS = Action("settings", scope="access", closed="The API of log and trace settings")
 
 
 class RequiredScopes(dict[Action, str | None]):
-    """The scope that each registered operation needs; None if every valid key has it.
+    """The scope that each registered operation needs, or None if any valid key suffices.
 
-    Raises PermissionDenied for an operation that is not registered.
+    Raises PermissionDenied for unregistered operations.
     """
 
     def __missing__(self, action: Action) -> NoReturn:
-        raise unregistered(action)
+        raise unregistered_error(action)
 
 
-def unregistered(action: Action) -> PermissionDenied:
-    """The refusal of an operation that no extension lists."""
+def unregistered_error(action: Action) -> PermissionDenied:
+    """Create the error for an operation that no extension lists."""
     return PermissionDenied(f'The operation "{action.name}" is not registered.')
 
 
 class CallMeter(Protocol):
-    """Counts and limits what clients use. A `key` is that of a `Caller`."""
+    """Meters and limits usage. `key` is the `key` of a `Caller`."""
 
     def open(
         self, handler: "Handler", call: "Call", caller: Caller, size: int, key: Any, priority: int
     ) -> "Awaitable[Reply]":
-        """Open a call, whose request has `size` bytes. `priority` is the model's default.
+        """Open a call whose request has `size` bytes. `priority` is the model's default.
 
-        Raises LimitExceeded, and the errors of the handler.
+        Raises LimitExceeded or the handler's errors.
         """
 
-    def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
-        """Record a refusal before there was a call."""
+    def record_rejection(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
+        """Record a request that was rejected before it became a call."""
 
     def receive(self, key: Any, size: int, /) -> None:
         """Count the bytes of a later message of a request. Raises LimitExceeded."""
 
-    def use_of(self, key: Any, /) -> "ByteCount":
-        """Where the bytes of responses count. It is `key.use` from now on."""
+    def create_use(self, key: Any, /) -> "ByteCount":
+        """Create a counter for response bytes, store it in `key.use`, and return it."""
 
 
 class Authority:
-    """Decides which operations clients may ask for.
+    """Decides which operations clients may request.
 
-    This one needs no credentials. Beyond loopback, operations that are `closed` are refused unless a setting opens
-    them. A plug-in has a subclass in the field `authority` of its `Extension`, which the settings turn on.
+    This default requires no credentials. If the server listens beyond loopback, operations that set `closed`
+    are denied unless a setting allows them. A plug-in can provide a subclass in the `authority` field of its
+    `Extension`, which is used if the settings enable it.
     """
 
     evicts: ClassVar = evicts_var
-    """Whether loads in this context may make other models leave memory. `check` may set it."""
+    """Whether loads in this context may evict other models from memory. `check` may set it."""
 
     requires_credentials = False
     """Whether clients must authenticate."""
 
-    restricts: ClassVar[bool] = False
-    """Whether the class has a `check` of its own, which may allow less than this one.
+    metrics_port_open = False
+    """Whether the metrics port serves clients without credentials."""
 
-    Then errors name no other models, and doors ask for what this one allows to all who may ask for an inference.
+    restricts: ClassVar[bool] = False
+    """Whether the class overrides `check`, and may therefore deny more than the default.
+
+    If so, errors do not list other models, and transports also check `Action.STREAM`, which the default class
+    always allows.
     """
 
     def __init_subclass__(cls) -> None:
@@ -155,59 +171,68 @@ class Authority:
         cls.restricts = cls.check is not Authority.check
 
     shares_responses = True
-    """Whether all clients share cached responses; otherwise each principal has its own."""
+    """Whether all clients share cached responses. If not, each principal has a separate cache."""
 
     metering: CallMeter | None = None
-    """None if nothing is counted."""
+    """The usage meter, or None if usage is not metered."""
 
     read_gateway: Callable[[Caller], None] | None = None
-    """Reads the headers of a trusted gateway, for each caller of a model. None if no gateway is trusted."""
+    """Called with each caller of a model to read the headers of a trusted gateway. None if there is none."""
 
     shared: int | None = None
-    """The descriptor of memory that the authority of the first process created for the other front ends."""
+    """The file descriptor of shared memory that the first process created for the other front ends."""
 
     def __init__(self, settings: Settings, *, embedded: bool = False) -> None:
-        """`embedded`: the program that embeds the application decides who may read its documentation."""
-        self.repository_open = settings.allow_open_repository or is_loopback(settings.host)
+        """If `embedded`, the application controls access to the documentation and to reflection."""
+        self.repository_open = settings.allow_open_repository is True or is_loopback(settings.host)
         self.calls_evict = settings.clients_may_evict is not False
-        """Whether calls may make other models leave memory, if `evicts` allows it."""
-        actions = Action.registered(settings.strict)
+        """Whether calls may evict models from memory, if `evicts` allows it."""
+        actions = Action.list_all(settings.strict)
         left = (Action.DOCUMENTATION, Action.REFLECTION) if embedded else ()
         self.open = frozenset(action for action in actions if action.is_open)
-        """Operations that everybody may ask for."""
+        """Operations that are allowed without credentials."""
         self.scopes = RequiredScopes((action, action.scope) for action in actions)
         self._allowed = frozenset(
             action for action in actions if self.repository_open or not action.closed or action in left
         )
+        self._local: Collection[Action] = ()
+        """Operations that only clients on this machine may request."""
+        if settings.allow_open_repository == "local":
+            self._local = (Action.REPOSITORY_READ, Action.REPOSITORY_WRITE)
 
     @classmethod
     def of(
         cls, settings: Settings, *, embedded: bool, index: int, count: int, shared: int | None
     ) -> Self | None:
-        """The authority for these settings in the front end `index` of `count`; None if they turn it off.
+        """Create the authority for front end `index` of `count`. Returns None if the settings disable it.
 
-        `shared` is the descriptor that front end 0 created. Raises InvalidSettings.
+        `shared` is the file descriptor that front end 0 created. Raises InvalidSettings.
         """
         return cls(settings, embedded=embedded)
 
     def check(self, action: Action, caller: Caller, model: str | None = None) -> None:
-        """Raise PermissionDenied if this caller may not do this, or not to this model; Unauthenticated.
+        """Authorize an operation, optionally on a model. Raises PermissionDenied or Unauthenticated.
 
-        It authenticates each time, so that a revoked key ends with its current call, also on an open socket, and sets
-        the caller's `key` and `principal` if it requires credentials.
+        Subclasses that require credentials authenticate on each call and set the caller's `key` and
+        `principal`. A revoked key therefore stops working after its current call, even on an open socket.
         """
-        if action not in self._allowed:
-            error = unregistered(action)
+        if action not in self._allowed and not (
+            action in self._local and is_local_program(caller.peer, caller.headers.raw)
+        ):
+            error = unregistered_error(action)
             if action in self.scopes:
                 error = PermissionDenied(
                     f"{action.closed} is closed because the server listens beyond loopback; "
                     "a key with its scope opens it, or the setting allow_open_repository."
                 )
-            self.refused(action.name, caller, model or "", error)
+            self.record_rejection(action.name, caller, model or "", error)
             raise error
 
     def sees(self, caller: Caller, model: str) -> bool:
-        """Whether lists of models name this one to a caller: one without a `key` sees what it may read metadata of."""
+        """Whether lists of models for a caller may include this one.
+
+        Callers without a `key` see the models whose metadata they may read.
+        """
         if caller.key is not None:
             return caller.key.sees(model)
         if self.restricts:
@@ -218,18 +243,22 @@ class Authority:
         return True
 
     def split(self, raw: Iterable[tuple[Name, Name]]) -> tuple[Iterable[tuple[Name, Name]], Shown | None]:
-        """The headers of a request, for doors that remember heads: `check` does it for each `Caller` without."""
+        """Split the headers of a request into public headers and headers with credentials.
+
+        Used by transports that cache parsed headers. For other transports, `check` splits the headers of each
+        `Caller`.
+        """
         return raw, None
 
-    def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
-        """Record a refusal before there was a call, once for each error."""
+    def record_rejection(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
+        """Record a request that was rejected before it became a call. Called once per error."""
 
     def may_evict(self, caller: Caller) -> bool:
-        """Whether loads and `keep_alive` of this caller may decide which models are in memory."""
+        """Whether loads and `keep_alive` of this caller may affect which models are in memory."""
         return self.calls_evict
 
     def rate_limits(self, caller: Caller) -> dict[str, str]:
-        """The values of `x-ratelimit-*` for a caller; none without limits."""
+        """Return the values of the `x-ratelimit-*` headers for a caller. Empty if there are no limits."""
         return {}
 
     async def run(
@@ -240,17 +269,20 @@ class Authority:
         work: Callable[[], Awaitable[Result]],
         size: int = 0,
     ) -> Result:
-        """Run an operation other than an inference, within the limits of the caller. Raises LimitExceeded."""
+        """Run an operation other than an inference within the caller's limits.
+
+        `size` is the size of the request in bytes. Raises LimitExceeded.
+        """
         return await work()
 
     def start(self) -> None:
-        """Begin what runs beside the requests, on the running event loop."""
+        """Start background tasks on the running event loop."""
 
     def forget(self, index: int) -> None:
-        """End the calls of a front end that has ended, before another one gets its index."""
+        """Release the calls in progress of a front end that has exited, before its index is reused."""
 
     async def close(self) -> None:
-        """Save and close. There are no more calls."""
+        """Save state and close. No more calls follow."""
 
 
 def build_authority(
@@ -261,33 +293,42 @@ def build_authority(
     count: int = 1,
     shared: int | None = None,
 ) -> Authority:
-    """The authority of an extension that the settings turn on, or the default one. The arguments are those of `of`.
+    """Create the authority that the settings enable, or the default one.
 
-    Raises InvalidSettings for two, and even if the settings are not strict for an authority that cannot be used and
-    for an extension that is left out and may have one.
+    See `Authority.of` for the arguments.
+
+    Raises InvalidSettings, even in non-strict mode, if the settings enable two authorities or if an authority
+    is unusable. Unless the server is local, this includes extensions that failed to load and may define one.
     """
     check_authorities(settings.is_local)
     authority: Authority | None = None
-    for plugin, kind in loaded(AUTHORITIES, strict=True):
+    for plugin, kind in load_group(AUTHORITIES, strict=True):
         if not (isinstance(kind, type) and issubclass(kind, Authority)):
-            raise plugin.guard_refusal("it is not a subclass of Authority")
+            raise plugin.build_startup_error("it is not a subclass of Authority")
         _check_section(plugin, settings)
-        another = kind.of(settings, embedded=embedded, index=index, count=count, shared=shared)
+        try:
+            another = kind.of(settings, embedded=embedded, index=index, count=count, shared=shared)
+        except InferstreamError:
+            raise
+        except Exception as error:
+            if plugin.ours:
+                raise
+            raise plugin.build_startup_error(error) from error
         if another is not None:
             if authority is not None:
-                raise plugin.refusal("the settings turn on another authority as well")
+                raise plugin.build_error("the settings turn on another authority as well")
             authority = another
     return authority or Authority(settings, embedded=embedded)
 
 
 def _check_section(authority: Plugin, settings: Settings) -> None:
-    """Raise InvalidSettings if the settings that turn on an authority have not joined those of the server."""
+    """Raise InvalidSettings if the section that an authority depends on is missing from the settings."""
     section = plugins(SETTINGS).get(authority.extension)
     if section is None:
         return
     try:
         joined = isinstance(settings, section.load())
     except (Exception, SystemExit) as error:
-        raise section.guard_refusal(error) from None
+        raise section.build_startup_error(error) from None
     if not joined:
-        raise section.guard_refusal("it is not part of the settings")
+        raise section.build_startup_error("it is not part of the settings")

@@ -1,4 +1,4 @@
-"""One inference call: its request, model and deadline, and the parameters of its urgency."""
+"""An inference call: a request with its model, deadline, priority and pace."""
 
 import asyncio
 import os
@@ -17,31 +17,35 @@ if TYPE_CHECKING:
 
 
 class Operation(Enum):
-    """Whether a caller wants exactly one response, or all that the model makes."""
+    """Whether the client expects exactly one response (INFER) or a stream of responses (STREAM)."""
 
     INFER = "infer"
     STREAM = "stream"
 
 
 INFER, STREAM = Operation
-"""The members themselves: Python 3.11 takes 60 ns to find one in its class."""
+"""Module-level aliases, because attribute access on an enum class takes 60 ns on Python 3.11."""
 
 
 class Call(Scope):
-    """One inference request from any door, and the scope of its opening. A stream that is open has one of its own.
+    """One inference request from any transport, and the cancel scope in which its reply is opened.
 
-    `more` yields the later requests of a bidirectional stream; None for other calls.
-    `deadline` is a time on the event loop's clock, in seconds.
-    `task` opens the call. A door passes it if known, because looking it up costs a system call on Python 3.11.
-    `dialect` is the one that it came in; empty in a process of workers.
-    `pace` is the least time between two responses of a stream in seconds; 0 for no limit.
-    `priority` is 1 (highest) to 9 (lowest), and 0 until the dataplane applies the model's default.
-    `principal` names the client, or is None.
-    `trace` carries the span of the call to another process.
+    Once a stream is open, it has a separate scope.
+
+    - `more` yields the later requests of a bidirectional stream, and is None otherwise.
+    - `deadline` is in seconds on the event loop's clock.
+    - `task` is the task that opens the call. Pass it if you have it, because looking it up costs a system
+      call on Python 3.11.
+    - `dialect` is the API through which the request arrived. It is empty in worker processes.
+    - `pace` is the minimum interval between two responses of a stream, in seconds. 0 means unlimited.
+    - `priority` is 1 (highest) to 9 (lowest). It is 0 until the dataplane applies the model's default.
+    - `principal` names the authenticated client, or is None.
+    - `trace` propagates the tracing span to another process.
     """
 
     __slots__ = (
         "affinity",
+        "batch_wait",
         "deadline",
         "dialect",
         "expired",
@@ -63,16 +67,19 @@ class Call(Scope):
     )
 
     merged = False
-    """Whether it runs for other calls, which are counted on their own."""
+    """Whether this is a batch, which runs on behalf of other calls. Those calls are counted separately."""
 
     halved = False
-    """Whether, after a failure, its requests run again in halves, the last of which are logged."""
+    """Whether the batch is split in half and retried if it fails.
+
+    Then only errors of single requests are logged.
+    """
 
     values: dict[Any, Any]
-    """What plug-ins keep with it, by their `CallValue`; not set where they keep nothing."""
+    """Values that plug-ins attach through `CallValue`. The attribute is unset if there are none."""
 
     seen: float
-    """When `Live` saw it first, on the event loop's clock; not set before."""
+    """Time of the first check by the `Live` stage, on the event loop's clock. Unset before that."""
 
     def __init__(
         self,
@@ -96,29 +103,32 @@ class Call(Scope):
         self.headers = headers
         self.more = more
         self.deadline = deadline
-        self.reason = None  # set here, because a call of the base costs as much as all assignments
+        # Calling the base class would take as long as all assignments here.
+        self.reason = None
         self.task = task
         self.expired = False
-        """Whether it ended because its deadline passed."""
+        """Whether the call ended because its deadline passed."""
         self.priority = priority
         self.principal = principal
         self.dialect = dialect
         self.pace = pace
         self.affinity: object = None
-        """Calls with the same affinity run in the same worker process; None for any process."""
+        """Calls with equal affinity run in the same worker process. None allows any process."""
         self.waits = False
-        """Whether it waits in a queue."""
+        """Whether the call is waiting in a queue."""
         self.waited = 0.0
-        """Seconds that it waited in queues."""
+        """Total time spent in queues, in seconds."""
+        self.batch_wait = 0.0
+        """Time spent waiting for a batch to start, in seconds."""
         self.trace: Mapping[str, str] | None = None
         self.reply: Reply | None = None
-        """The stream that it has opened."""
+        """The open stream, if any."""
 
-    def started(self) -> None:
-        """Called when it begins in the process of the model. From now on it may have effects."""
+    def on_start(self) -> None:
+        """Hook that runs when the model's process starts the call, which may then have side effects."""
 
     def end(self, reason: Exception) -> None:
-        """End the call or its stream, from any code of its event loop."""
+        """Cancel the call or its stream with `reason`. Any code on the same event loop may call this."""
         self.expired = self.expired or isinstance(reason, DeadlineExceeded)
         if self.reply is None:
             super().end(reason)
@@ -126,21 +136,27 @@ class Call(Scope):
             self.reply.end(reason)
 
     def end_values(self, tokens: int) -> None:
-        """End what plug-ins keep with it, after it has used so many tokens. For calls without an admission."""
+        """Release the values that plug-ins attached to a call without an admission.
+
+        `tokens` is the number of tokens that the call has used.
+        """
         if hasattr(self, "values"):
             for key, value in self.values.items():
                 key.end(value, tokens)
 
 
 CALL_OF_MODEL = "model"
-"""The dialect of calls by the code of another model."""
+"""The dialect of calls that one model makes to another."""
 
 Handler = Callable[[Call], Awaitable["Reply"]]
-"""Returns when the first response exists. Earlier errors are raised, so that they can still become a status."""
+"""Handles a call, and returns when the first response exists.
+
+Errors before the first response are raised, so that the transport can still send them as a status.
+"""
 
 
 class MergedCall(Call):
-    """A batch, which runs for several calls."""
+    """A batch that runs on behalf of several calls."""
 
     __slots__ = ("halved",)
 
@@ -148,9 +164,9 @@ class MergedCall(Call):
 
 
 def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameters | None:
-    """Set the transport's headers as `parameters.headers`, and an id if the request has none.
+    """Attach the transport's headers as `parameters.headers`, and generate an id if the request has none.
 
-    Returns the parameters, or None if the client gave none and nothing has read them.
+    Returns the parameters, or None if the client sent none and they have not been read yet.
     """
     if not request.id:
         request.id = new_id()
@@ -158,14 +174,14 @@ def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameter
 
 
 AT_A_TIME = 256
-"""Ids whose bits are read at once."""
+"""Number of ids for which random bits are read at once."""
 
 
 class Ids:
-    """UUIDs (RFC 9562, version 4) with 88 random bits, read from the system for many at a time.
+    """Generates UUIDs (RFC 9562, version 4) with 88 random bits, which are read from the system in bulk.
 
-    A client that knows ids of its own must not guess those of others, because a request is cancelled by its id.
-    `uuid4` costs four times as much.
+    A request can be cancelled by its id, so clients must not be able to guess the ids of other clients.
+    `uuid4` takes four times as long.
     """
 
     def __init__(self) -> None:
@@ -173,7 +189,7 @@ class Ids:
         os.register_at_fork(after_in_child=self.begin)
 
     def begin(self) -> None:
-        """Start anew. A forked child does this again."""
+        """Reset the generator. Runs again in forked children, so that they do not repeat the parent's ids."""
         self._next = _random_ids().__next__
 
     def new(self) -> str:
@@ -192,14 +208,14 @@ def _random_ids() -> Iterator[str]:
 
 
 new_id = Ids().new
-"""Makes an id for a request without one."""
+"""Generates an id for a request without one."""
 
 
 HIGHEST, LOWEST = 1, 9
-"""1 is first; all numbers above 9 count as 9."""
+"""Priorities. 1 is served first, and numbers above 9 count as 9."""
 
-LONGEST = 10**15
-"""Microseconds; the longest timeout of a request, thirty years."""
+MAX_TIMEOUT_MICROSECONDS = 10**15
+"""The longest timeout of a request in microseconds, about 30 years."""
 
 PRIORITY = "priority"
 TIMEOUT = "timeout"
@@ -207,7 +223,9 @@ PACE = "items_per_second"
 
 
 def apply_parameters(call: Call, parameters: Parameters | None) -> None:
-    """Apply the parameters `priority` and `items_per_second`, over a header's, and `timeout`, if earlier.
+    """Apply the request parameters `priority`, `items_per_second` and `timeout` to a call.
+
+    The first two override the headers. `timeout` applies only if it ends before the current deadline.
 
     Raises InvalidRequest.
     """
@@ -224,7 +242,7 @@ def apply_parameters(call: Call, parameters: Parameters | None) -> None:
 
 
 def _limit(call: Call, timeout: object) -> None:
-    if type(timeout) is not int or not 0 <= timeout <= LONGEST:
+    if type(timeout) is not int or not 0 <= timeout <= MAX_TIMEOUT_MICROSECONDS:
         raise InvalidRequest(f'parameter "{TIMEOUT}" must be a whole number of microseconds, got {timeout!r}')
     if timeout:
         deadline = asyncio.get_running_loop().time() + timeout / 1e6
@@ -232,7 +250,10 @@ def _limit(call: Call, timeout: object) -> None:
 
 
 def as_priority(stated: object, where: str) -> int:
-    """A priority for a call; 0 selects the model's default. Raises InvalidRequest that names `where`."""
+    """Validate a priority. 0 selects the model's default.
+
+    Raises InvalidRequest, with `where` in the message.
+    """
     if type(stated) is not int or stated < 0:
         raise InvalidRequest(
             f"{where} must be a whole number, {HIGHEST} for the highest priority and more for lower ones, "
@@ -242,7 +263,7 @@ def as_priority(stated: object, where: str) -> int:
 
 
 def header_priority(value: bytes | str | None) -> int:
-    """The priority in the header X-Request-Priority; 0 without one. Raises InvalidRequest."""
+    """Parse the header X-Request-Priority. Returns 0 if it is missing. Raises InvalidRequest."""
     if value is None:
         return 0
     text = value if isinstance(value, str) else value.decode("latin-1")
@@ -251,7 +272,7 @@ def header_priority(value: bytes | str | None) -> int:
 
 
 def header_timeout(value: bytes | str) -> float:
-    """The seconds of the header X-Request-Timeout. Raises InvalidRequest."""
+    """Parse the header X-Request-Timeout, in seconds. Raises InvalidRequest."""
     try:
         seconds = float(value)
     except ValueError:
@@ -262,7 +283,10 @@ def header_timeout(value: bytes | str) -> float:
 
 
 def as_interval(rate: object, where: str) -> float:
-    """Seconds between two responses of a stream at this rate. Raises InvalidRequest that names `where`."""
+    """Convert a rate to the interval between two responses of a stream, in seconds.
+
+    Raises InvalidRequest, with `where` in the message.
+    """
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not isfinite(rate) or rate <= 0:
         raise InvalidRequest(f"{where} must be a positive number of responses in a second, got {rate!r}")
     if rate < SLOWEST:
@@ -271,7 +295,10 @@ def as_interval(rate: object, where: str) -> float:
 
 
 def header_interval(value: bytes | None) -> float:
-    """The interval of the header X-Items-Per-Second; 0 without one. Raises InvalidRequest."""
+    """Parse the header X-Items-Per-Second. Returns the interval in seconds, or 0 if the header is missing.
+
+    Raises InvalidRequest.
+    """
     if value is None:
         return 0.0
     text = value.decode("latin-1")

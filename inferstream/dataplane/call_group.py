@@ -1,4 +1,4 @@
-"""`CallGroup`: several calls of one model for one client, and their responses as one reply."""
+"""`CallGroup`: several calls of one client to a model, with a single combined reply."""
 
 import asyncio
 from collections import deque
@@ -13,20 +13,20 @@ from ..types import InferenceRequest, InferenceResponse
 from .call import Operation, new_id
 from .reply import Reply
 
-MOST_UNREAD = 8
-"""Responses that the calls together may be ahead of their reader."""
+MAX_UNREAD = 8
+"""Maximum number of responses that are buffered for the reader, over all calls."""
 
-MOST_CALLS = 128
-"""Calls that run or wait in the model's queue at the same time. The others begin when these end."""
+MAX_CALLS = 128
+"""Maximum number of calls that run or are queued at the same time. The others start as calls finish."""
 
 FIRST_WAIT_SECONDS = 0.1
-"""How long the first response waits for those of the other calls, which may fail."""
+"""How long the first response is held back, so that an early failure of another call can still be raised."""
 
 
 class CallGroup(Reply):
-    """Responses of several calls, in the order in which they come. Their ids tell the calls apart.
+    """Responses of several calls, in order of arrival. Each response has the id of its call.
 
-    The first failure of a call is the failure of all. Leaving `async with` ends every call.
+    If one call fails, the group fails. Leaving `async with` cancels the calls that are still running.
     """
 
     single = False
@@ -34,35 +34,35 @@ class CallGroup(Reply):
     def __init__(self, open_call: Callable[[Operation, InferenceRequest], Awaitable[Reply]]) -> None:
         super().__init__(None)
         self._open_call = open_call
-        self._responses: Channel[InferenceResponse] = Channel(MOST_UNREAD)
+        self._responses: Channel[InferenceResponse] = Channel(MAX_UNREAD)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._replies: dict[str, Reply] = {}
         self._waiting: deque[InferenceRequest] = deque()
-        """Requests whose calls have not begun."""
+        """Requests whose calls have not started."""
         self._unfinished = self._unopened = 0
         self._readable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def open(self, operation: Operation, requests: Sequence[InferenceRequest]) -> Self:
-        """Open a call for each request. Raises the first failure, and ends the other calls.
+        """Open a call for each request. If a call fails, raises its error and cancels the others.
 
-        Does not wait long for calls that begin only after others have ended: those need somebody who reads them.
+        Does not wait for calls above the limit `MAX_CALLS`, because they start only while the reply is read.
         """
         for request in requests:
             request.id = request.id or new_id()
         self._operation = operation
         self._unfinished = self._unopened = len(requests)
         self._waiting.extend(requests)
-        for _ in range(min(len(requests), MOST_CALLS)):
+        for _ in range(min(len(requests), MAX_CALLS)):
             self._begin_call()
         try:
             await self._readable
-        except BaseException as error:  # a cancel too
+        except BaseException as error:  # Including cancellation.
             await self.aclose(error)
             raise
         return self
 
     def leave_call(self, id: str) -> None:
-        """End one call as a success, because the client has all that it wants of it."""
+        """End one call and count it as a success, because the client needs no more responses."""
         if (reply := self._replies.get(id)) is not None:
             reply.leave()
         Scope(self._tasks[id]).end(ClientLeft())
@@ -114,7 +114,7 @@ class CallGroup(Reply):
         if error is not None or not self._unfinished:
             self._responses.end(error)
         if error is not None:
-            # A call that fails after its first response must not cost the reader the responses before it.
+            # The reader must still receive the responses that preceded the failure.
             self._start_reading()
         if self._waiting:
             self._begin_call()

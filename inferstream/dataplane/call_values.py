@@ -1,20 +1,22 @@
-"""Values that plug-ins keep with calls."""
+"""Values that plug-ins attach to calls."""
 
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Generic, TypeVar
 
-from ..extensions import CALL_VALUES, loaded
+from ..extensions.entries import CALL_VALUES
+from ..extensions.loading import load_group
 from .call import Call
 
 T = TypeVar("T")
 
 
 class CallValue(Generic[T]):
-    """A value that a plug-in keeps with a call, as one stage tells another. Other calls take no memory for it.
+    """A typed key for values that a plug-in attaches to calls, for example to pass data between stages.
 
-    A plug-in makes one object of this class, with which it sets and reads the values of all calls. A subclass may pass
-    them on: `pack` and `unpack` to a worker process, and `inherit` to the calls that the code of a model makes.
+    Create one instance per kind of value, and use it to set and get the value of each call. Calls without a
+    value use no memory for it. Override `pack` and `unpack` to send the value to worker processes, and
+    `inherit` to pass it on to calls that a model makes.
     """
 
     def __init__(self, name: str) -> None:
@@ -27,45 +29,51 @@ class CallValue(Generic[T]):
             call.values = {self: value}
 
     def get(self, call: Call) -> T | None:
-        """The value of a call; None if it has none."""
+        """Return the value of a call, or None."""
         return call.values.get(self) if hasattr(call, "values") else None
 
     def pack(self, value: T) -> Any:
-        """What a worker process gets as MessagePack; None for nothing."""
+        """Convert the value to an object that MessagePack can encode, to send it to a worker.
+
+        Return None to send nothing.
+        """
 
     def unpack(self, packed: Any) -> T:
-        """The value of the call in the worker process."""
+        """Restore the value in the worker process."""
         raise NotImplementedError
 
     def inherit(self, value: T, call: Call) -> T | None:
-        """The value of a call that a model makes while it runs `call`; None for none."""
+        """Return the value for a call that a model makes while it runs `call`, or None."""
 
     def end(self, value: T, tokens: int) -> None:
-        """Called with the tokens that a call without an admission has used: one in a worker, by a model, or a copy."""
+        """Called at the end of a call without an admission, with the number of tokens it used.
+
+        Such calls are nested calls of models, shadow copies, and calls in worker processes.
+        """
 
 
 def pack_values(call: Call) -> dict[str, Any]:
-    """What a worker process gets of the values of a call that has any."""
+    """Pack the values of a call for a worker process. The call must have `values`."""
     packed = {key.name: key.pack(value) for key, value in call.values.items()}
     return {name: value for name, value in packed.items() if value is not None}
 
 
 def unpack_values(call: Call, packed: Mapping[str, Any]) -> None:
-    """Set the values that came with a call to this worker process."""
+    """Set the values that were sent with a call to this worker process."""
     for name, value in packed.items():
         if (
-            key := _known().get(name)
-        ) is not None:  # its package may be missing from the worker's environment
+            key := _load_call_values().get(name)
+        ) is not None:  # The plug-in may be missing from the worker's environment.
             key.set(call, key.unpack(value))
 
 
 def inherit_values(call: Call, outer: Call) -> None:
-    """Set the values of a call by a model that runs `outer`, which has some."""
+    """Pass the values of `outer` on to a nested call. `outer` must have `values`."""
     for key, value in outer.values.items():
         if (inherited := key.inherit(value, outer)) is not None:
             key.set(call, inherited)
 
 
 @cache
-def _known() -> dict[str, CallValue[Any]]:
-    return {value.name: value for _, value in loaded(CALL_VALUES, strict=False)}
+def _load_call_values() -> dict[str, CallValue[Any]]:
+    return {value.name: value for _, value in load_group(CALL_VALUES, strict=False)}

@@ -1,4 +1,4 @@
-"""`Caller`: who makes a request, in which dialect and how urgently."""
+"""`Caller`: the client of a request, with its API, deadline and permissions."""
 
 import asyncio
 from collections.abc import Iterable
@@ -14,20 +14,21 @@ if TYPE_CHECKING:
     from ..errors import InferstreamError
 
 Name = TypeVar("Name", bytes, str, bytes | str)
-"""The type of names and values of headers, as the transport has them."""
+"""The type of header names and values, which depends on the transport."""
 
 Shown = tuple[tuple[bytes | str, bytes | str], ...]
-"""The headers of a request that may hold credentials, as they arrived."""
+"""Original headers of a request, which may contain credentials."""
 
 SplitHeaders = tuple[Iterable[tuple[bytes | str, bytes | str]], Shown | None]
-"""The headers of a request for middleware and models, which may log them or send them elsewhere, and the others.
+"""The headers that middleware and models may read, and the headers that may contain credentials.
 
-The second part is None if the server asks for no credentials, and all headers are public.
+Models may log or forward the first part. The second part is None if the server requires no credentials,
+because then all headers are in the first part.
 """
 
 
 DOORS: set[str] = set()
-"""The dialects of doors beside the ports. No client waits for the responses to their calls."""
+"""Dialects of transports without ports, such as message queues. No client waits for their responses."""
 
 
 class Permissions(Protocol):
@@ -35,53 +36,54 @@ class Permissions(Protocol):
 
     @property
     def limits(self) -> object | None:
-        """None if nothing limits it, and responses say nothing of limits."""
+        """The limits of the client. If None, responses have no rate limit headers."""
 
     @property
     def use(self) -> "ByteCount | None":
-        """None before its first use."""
+        """The byte counter of the client. None before its first use."""
 
     def sees(self, model: str) -> bool:
-        """Whether it may learn of the model, which may be `model:version`."""
+        """Whether the client may see the model. `model` may be `name:version`."""
 
 
 @dataclass(slots=True)
 class Caller:
-    """The client of one request, or of one stream or connection where its requests have that in common.
+    """The client of a request, or of a stream or connection if all its requests share these values.
 
-    A transport makes it before it reads a body. `headers` decode when they are read, and know the client's address
-    and certificate. `deadline` is a time on the event loop's clock, in seconds. `priority` is 1 (highest) to 9
-    (lowest), and 0 for the model's default. `pace` is the least time in seconds between two responses of a stream.
-    `task` opens the calls; None for the current task at that time.
+    A transport creates it before it reads the body. `headers` are decoded on first access, and also hold the
+    client's address and certificate. `deadline` is in seconds on the event loop's clock. `priority` is 1
+    (highest) to 9 (lowest), or 0 for the model's default. `pace` is the minimum interval between two
+    responses of a stream in seconds. `task` is the task that opens the calls, or None for the current task at
+    that time.
     """
 
     headers: Headers
     dialect: str
     task: asyncio.Task[object] | None = None
     shown: Shown | None = None
-    """Its headers that may hold credentials, which `headers` do not have then. None where they may have them."""
+    """Headers that may contain credentials, which `headers` then lacks. None if `headers` is complete."""
     deadline: float | None = None
     priority: int = 0
     pace: float = 0.0
     principal: str | None = None
-    """The name of the client; None where nothing has proved one. Only the authority sets it."""
+    """The name of the authenticated client, or None. Only the authority sets it."""
     picked: object = None
-    """What a trusted gateway says of the request. Only the authority sets and reads it."""
+    """Claims of a trusted gateway about the request. Only the authority sets and reads them."""
     key: Permissions | None = None
-    """What the client may do; None where the server asks for no credentials. Only the authority sets it."""
+    """The permissions, or None if the server requires no credentials. Only the authority sets them."""
     told: "ref[InferstreamError] | None" = None
-    """The last error of which the audit log has a line for this client. Only the authority sets it."""
+    """The last error that was written to the audit log for this client. Only the authority sets it."""
 
     @property
     def peer(self) -> str:
-        """The address of the client in gRPC's form; empty where the transport does not know it."""
+        """The client's address in gRPC notation, or an empty string if the transport has none."""
         return self.headers.peer or ""
 
     @property
     def door(self) -> str:
-        """The transport: `grpc`, `websocket`, `http`, or the name of a door beside the ports."""
+        """The transport: `grpc`, `websocket`, `http`, or the dialect of a transport without a port."""
         return self.dialect if self.dialect in ("grpc", "websocket") or self.dialect in DOORS else "http"
 
     def until(self, deadline: float) -> "Caller":
-        """The same client with a deadline of its own, for one request of a connection."""
+        """Return a copy with another deadline, for one request of a connection."""
         return replace(self, deadline=deadline)

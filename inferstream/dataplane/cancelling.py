@@ -1,4 +1,4 @@
-"""Cancels calls by the id of their request, in every front end."""
+"""Cancellation of calls by request id, across all front ends."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -12,34 +12,35 @@ from .stages.live import Live
 
 
 class Credentials:
-    """What tells clients apart: headers of the given names, and the names in a verified certificate.
+    """Distinguishes clients by configured headers and by the names in a verified client certificate.
 
-    Who ends or resumes a call has the same ones as the request of the call. Where keys name principals, these count.
+    A call can be cancelled or resumed only with the same credentials. If keys identify principals, the
+    principal is used instead.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = [name.lower() for name in names]
 
     def of(self, headers: Mapping[str, str], principal: str | None) -> str:
-        """A digest of the credentials of a client, equal for equal ones."""
+        """Compute a digest of a client's credentials. Equal credentials have equal digests."""
         if principal is not None:
-            return blake2b(_counted(principal), digest_size=16, person=b"principal").hexdigest()
+            return blake2b(_prefix_length(principal), digest_size=16, person=b"principal").hexdigest()
         digest = blake2b(digest_size=16)
         for name in self._names:
             value = headers.get(name)
-            digest.update(b"-" if value is None else _counted(value))
+            digest.update(b"-" if value is None else _prefix_length(value))
         for identity in sorted(headers.identities) if isinstance(headers, Headers) else ():
-            digest.update(_counted(identity))
+            digest.update(_prefix_length(identity))
         return digest.hexdigest()
 
 
-def _counted(text: str) -> bytes:
+def _prefix_length(text: str) -> bytes:
     value = text.encode(errors="replace")
     return b"%d:%b" % (len(value), value)
 
 
 class Cancelling:
-    """Finds the calls of an id among all calls in progress, so that a call costs nothing for it."""
+    """Cancels calls by request id. It searches all calls in progress, so there is no overhead per call."""
 
     def __init__(self, lives: Callable[[], Iterable[Live]], peers: Peers, credentials: Credentials) -> None:
         self._lives = lives
@@ -48,7 +49,10 @@ class Cancelling:
         peers.answers(CancelCalls, self._here)
 
     async def cancel(self, id: str, caller: Caller) -> int:
-        """Cancel all calls with this id and these credentials; how many there were. Raises NotFound."""
+        """Cancel the calls with this id and the caller's credentials, and return their number.
+
+        Raises NotFound if there are none.
+        """
         question = CancelCalls(id, self._credentials.of(caller.headers, caller.principal))
         cancelled = await self._here(question)
         cancelled += sum(await self._peers.ask_others(question))

@@ -1,4 +1,4 @@
-"""Checks of inputs against their shape, their datatype and the model's declaration."""
+"""Validation of inputs: shapes, datatypes, values, and the model's declaration."""
 
 from collections.abc import Awaitable, Sequence
 from math import prod
@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 from ..codecs.values.base import OPTIONAL, fact
 from ..errors import InvalidRequest
 from ..protos.counts import expect_tensors
-from ..protos.references import refuse_reference
+from ..protos.references import reject_reference
 from ..settings import ModelSettings
 from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, RequestInput, RequestOutput, ResponseOutput
@@ -20,15 +20,18 @@ Strictness = Literal["declared", "strict", "off"]
 MAX_NAME_BYTES = 256
 MAX_RANK = 32
 MAX_ELEMENTS = 2**48
-"""Far above any body, far below where NumPy's own arithmetic overflows."""
+"""Far above the size of any body, and far below the number at which NumPy's size arithmetic overflows."""
 
 
 MLSERVER = "mlserver_"
-"""Prefix of the names of MLServer's runtimes. Settings files find our runtimes under these names too."""
+"""Prefix of MLServer runtime names. Settings files may also refer to our runtimes by these names."""
 
 
-def strictness_of(settings: ModelSettings, for_mlserver: bool) -> Strictness:
-    """The meaning of the setting `input_validation` for a model, which may be written for MLServer."""
+def resolve_strictness(settings: ModelSettings, for_mlserver: bool) -> Strictness:
+    """Resolve the setting `input_validation`.
+
+    `for_mlserver` is whether the model was written for MLServer.
+    """
     chosen = settings.input_validation
     if chosen != "auto":
         return chosen
@@ -38,24 +41,27 @@ def strictness_of(settings: ModelSettings, for_mlserver: bool) -> Strictness:
 
 
 class Checks(Protocol):
-    """The checks of requests to one model."""
+    """Validates requests to one model."""
 
     def check(self, request: InferenceRequest) -> None:
-        """Raise InvalidRequest, naming the fault, unless the request fits the protocol and the model."""
+        """Raise InvalidRequest if the request violates the protocol or does not match the model."""
 
     def counts_rows(self, tensor: RequestInput) -> bool:
-        """Whether the first dimension of a valid input counts rows, as far as the declaration says."""
+        """Whether the model declares the first dimension of a valid input as the batch dimension."""
 
 
-def checks_of(signature: Signature, strictness: Strictness, most_rows: int = 0) -> Checks:
-    """The checks of a model, chosen when it loads. Annotated inputs count only if `strict`, annotated outputs never.
+def choose_checks(signature: Signature, strictness: Strictness, most_rows: int = 0) -> Checks:
+    """Choose the checks of a model when it loads.
 
-    A model with `most_rows` takes batches of so many, if `strict`.
-    Raises TypeError unless the signature consists of tensors.
+    Inputs that are derived from annotations are checked only if `strictness` is "strict". Outputs that are
+    derived from annotations are never checked. If checks are strict, batches are limited to `most_rows` rows,
+    unless it is 0.
+
+    Raises TypeError if the signature contains anything other than MetadataTensor objects.
     """
     for tensor in (*(signature.inputs or ()), *(signature.outputs or ())):
         if not isinstance(tensor, MetadataTensor):
-            raise TypeError(f"a {type(tensor).__name__} among the inputs and outputs is no MetadataTensor")
+            raise TypeError(f"a {type(tensor).__name__} among the inputs and outputs is not a MetadataTensor")
     if signature.function:
         return OfFunction(signature.inputs or (), signature.outputs or ())
     if strictness == "off":
@@ -66,20 +72,21 @@ def checks_of(signature: Signature, strictness: Strictness, most_rows: int = 0) 
     return RowsChecked(declaration, most_rows) if strict and most_rows else declaration
 
 
-def most_rows_of(settings: ModelSettings) -> int:
-    """The rows that a request to a model may have, as its `config.pbtxt` says it; 0 where nothing says it."""
+def max_batch_size(settings: ModelSettings) -> int:
+    """Return the maximum batch size in the model's `config.pbtxt`, or 0 if it has none."""
     size: int = settings.configuration.get("max_batch_size", 0)
     return size
 
 
-def checked(inner: Handler, checks: Checks, counts: Counts) -> Handler:
-    """A handler that refuses a bad first request of a call before it costs anything, and counts the later ones.
+def add_checks(inner: Handler, checks: Checks, counts: Counts) -> Handler:
+    """Wrap a handler to validate the first request of each call, and to limit the values in later ones.
 
-    A request is bad too if no stage has brought data to which its tensors refer. Later ones cannot refer to any.
+    Raises InvalidRequest for a request that refers to external data, unless another stage has fetched it.
+    Later requests cannot use such references.
     """
 
-    async def handle_counted(call: Call) -> Reply:
-        checks.check(await counts.checked(call.request))
+    async def handle_with_counts(call: Call) -> Reply:
+        checks.check(await counts.check_request(call.request))
         return await inner(call)
 
     lists = counts.lists
@@ -90,11 +97,11 @@ def checked(inner: Handler, checks: Checks, counts: Counts) -> Handler:
             call.more = CountedRequests(call.more, counts)
         if request.form is None:
             if request.references:
-                refuse_reference(request.references[0])
-            for tensor in request._inputs:  # here, because most requests have nothing to count
+                reject_reference(request.references[0])
+            for tensor in request._inputs:  # Inlined, because most requests have nothing to count.
                 if tensor.datatype == "BYTES" or (lists and tensor.name in lists):
-                    if counts.weight(request):
-                        return handle_counted(call)
+                    if counts.estimate_bytes(request):
+                        return handle_with_counts(call)
                     break
         checks.check(request)
         return inner(call)
@@ -103,7 +110,10 @@ def checked(inner: Handler, checks: Checks, counts: Counts) -> Handler:
 
 
 class OfFunction:
-    """Checks what a function does not check itself when it reads its arguments: numbers, names and sizes of shapes."""
+    """Checks tensor counts, names and shapes.
+
+    A function does not check them when it decodes its arguments.
+    """
 
     def __init__(self, inputs: Sequence[MetadataTensor], outputs: Sequence[MetadataTensor]) -> None:
         self._rows = {tensor.name for tensor in inputs if tensor.shape[:1] == [-1]}
@@ -111,19 +121,22 @@ class OfFunction:
 
     def check(self, request: InferenceRequest) -> None:
         if request.form is not None:
-            return  # its values fit the inputs, each given once
+            return  # A form guarantees valid, distinct inputs.
         inputs = request.inputs
         expect_tensors(len(inputs), "inputs")
         for tensor in inputs:
             if tensor.shape != [1]:
                 check_shape(tensor)
         if len(inputs) > 1 and len({tensor.name for tensor in inputs}) != len(inputs):
-            raise InvalidRequest(f'input "{duplicate(inputs)}" is given twice')
+            raise InvalidRequest(f'input "{find_duplicate(inputs)}" is given twice')
         if request.outputs:
             check_outputs(request.outputs, self._outputs)
 
     def counts_rows(self, tensor: RequestInput) -> bool:
-        """Whether its shape counts its values: in a batch, one value too many would be the next caller's."""
+        """Whether the shape matches the number of values.
+
+        In a batch, an extra value would go to the next caller.
+        """
         if tensor.name not in self._rows:
             return False
         try:
@@ -134,7 +147,7 @@ class OfFunction:
 
 
 class NoDeclaration:
-    """Checks as little as MLServer does: what could harm the server, but no values."""
+    """Performs only the checks that protect the server, like MLServer. Values are not checked."""
 
     def check(self, request: InferenceRequest) -> None:
         inputs = request.inputs
@@ -143,21 +156,22 @@ class NoDeclaration:
             tensor.data.checked = False
             check_input(tensor, strict=True)
         if len(inputs) > 1 and len({tensor.name for tensor in inputs}) != len(inputs):
-            raise InvalidRequest(f'input "{duplicate(inputs)}" is given twice')
+            raise InvalidRequest(f'input "{find_duplicate(inputs)}" is given twice')
         if request.outputs:
-            _check_wanted(request.outputs)
+            _check_outputs(request.outputs)
 
     def counts_rows(self, tensor: RequestInput) -> bool:
         return bool(tensor.shape) and tensor.data.is_sound(tensor.datatype, tensor.shape)
 
 
 class Declaration:
-    """A model's declared inputs and outputs, indexed once when the model loads.
+    """A model's declared inputs and outputs, indexed when the model loads.
 
-    If `strict`, a request has exactly the declared inputs in the declared shapes. Otherwise inputs may be missing or
-    undeclared. A shape may then differ by trailing ones ([N] and [N, 1], as MLServer's codecs send) or by one leading
-    batch dimension, and a shape of texts may count characters.
-    Without `shapes` any shape is accepted, as codecs do.
+    If `strict`, a request must have exactly the declared inputs in the declared shapes. Otherwise, inputs may
+    be missing or undeclared. A shape may differ by trailing ones ([N] and [N, 1], which MLServer codecs send)
+    or by a leading batch dimension, and the shape of strings may count characters.
+
+    If `shapes` is False, any shape is accepted, because codecs accept any shape.
     """
 
     def __init__(
@@ -181,9 +195,9 @@ class Declaration:
             check_input(tensor, self._strict)
             names.add(tensor.name)
             if self._inputs:
-                self._check_declared(tensor)
+                self._check_input(tensor)
         if len(names) != len(inputs):
-            raise InvalidRequest(f'input "{duplicate(inputs)}" is given twice')
+            raise InvalidRequest(f'input "{find_duplicate(inputs)}" is given twice')
         for name in self._required:
             if name not in names:
                 raise InvalidRequest(f'input "{name}" is missing')
@@ -199,10 +213,10 @@ class Declaration:
             return True
         sizes = declared.shape
         if len(sizes) == len(shape) and sizes[0] == -1:
-            return True  # the input is valid, so the rest of its shape fits
+            return True  # The input is valid, so the other dimensions match.
         return fits([shape[0] + 1, *shape[1:]], sizes, self._strict)
 
-    def _check_declared(self, tensor: RequestInput) -> None:
+    def _check_input(self, tensor: RequestInput) -> None:
         name, datatype, shape = tensor.name, tensor.datatype, tensor.shape
         declared = self._inputs.get(name)
         if declared is None:
@@ -217,7 +231,7 @@ class Declaration:
 
 
 class RowsChecked:
-    """Checks also that the first dimension of all inputs counts the rows of one batch, and how many they are."""
+    """Checks a `Declaration`, and that all inputs have the same number of rows, up to a maximum."""
 
     def __init__(self, declaration: Declaration, most: int) -> None:
         self._declaration = declaration
@@ -242,8 +256,8 @@ class RowsChecked:
 
 
 def check_outputs(outputs: Sequence[RequestOutput], known: frozenset[str]) -> None:
-    """Raise InvalidRequest unless the requested outputs are among those that are known, if any is."""
-    names = _check_wanted(outputs)
+    """Raise InvalidRequest for duplicate or unknown outputs. If `known` is empty, any name is accepted."""
+    names = _check_outputs(outputs)
     if known and not names <= known:
         unknown = next(output.name for output in outputs if output.name not in known)
         raise InvalidRequest(
@@ -251,21 +265,24 @@ def check_outputs(outputs: Sequence[RequestOutput], known: frozenset[str]) -> No
         )
 
 
-def _check_wanted(outputs: Sequence[RequestOutput]) -> set[str]:
+def _check_outputs(outputs: Sequence[RequestOutput]) -> set[str]:
     expect_tensors(len(outputs), "outputs")
     names = {output.name for output in outputs}
     if len(names) != len(outputs):
-        raise InvalidRequest(f'output "{duplicate(outputs)}" is requested twice')
+        raise InvalidRequest(f'output "{find_duplicate(outputs)}" is requested twice')
     return names
 
 
-def duplicate(tensors: Sequence[object]) -> str:
+def find_duplicate(tensors: Sequence[object]) -> str:
     names = [str(tensor.name) for tensor in tensors]  # type: ignore[attr-defined]  # inputs or outputs
     return next(name for name in names if names.count(name) > 1)
 
 
 def fits(shape: list[int], declared: list[int], strict: bool) -> bool:
-    """Whether a shape matches the declared one: exactly if `strict`, otherwise approximately."""
+    """Whether a shape matches its declaration.
+
+    Unless `strict`, trailing ones or a batch dimension may differ.
+    """
     if _matches(shape, declared):
         return True
     if strict:
@@ -277,14 +294,14 @@ def fits(shape: list[int], declared: list[int], strict: bool) -> bool:
 def _matches(shape: list[int], declared: list[int]) -> bool:
     if len(shape) != len(declared):
         return False
-    for size, expected in zip(shape, declared):  # noqa: B905, SIM110  # as long; a generator costs as much again
+    for size, expected in zip(shape, declared):  # noqa: B905, SIM110  # a generator is 2x slower
         if expected not in (-1, size):
             return False
     return True
 
 
 def check_input(tensor: RequestInput, strict: bool = False) -> None:
-    """Raise InvalidRequest unless one input is consistent. Unless `strict`, a shape of texts may count characters."""
+    """Raise InvalidRequest if an input is inconsistent. Unless `strict`, shapes may count characters."""
     name, shape = tensor.name, tensor.shape
     if not name or len(name) > MAX_NAME_BYTES or not name.isprintable():
         raise InvalidRequest(f"input name {name[:40]!r} is empty, too long or not printable")
@@ -297,7 +314,7 @@ def check_input(tensor: RequestInput, strict: bool = False) -> None:
 
 
 def check_shape(tensor: RequestInput) -> None:
-    """Raise InvalidRequest unless the shape of an input consists of sizes that the server can count with."""
+    """Raise InvalidRequest if a shape has too many dimensions, or sizes that are negative or too large."""
     name, shape = tensor.name, tensor.shape
     if len(shape) > MAX_RANK:
         raise InvalidRequest(f'input "{name}": shape has {len(shape)} dimensions, {MAX_RANK} are allowed')
@@ -311,16 +328,16 @@ def check_shape(tensor: RequestInput) -> None:
 
 
 def counts_characters(tensor: RequestInput | ResponseOutput) -> bool:
-    """Whether a shape also counts the characters of texts: [11] or [1, 11] for one text of eleven letters.
+    """Whether a shape also counts the characters of strings: [11] or [1, 11] for one string of 11 characters.
 
-    MLServer's documentation has such requests and models. It counts letters in some and bytes in others.
+    MLServer's documentation contains such requests and models. Some count characters, others bytes.
     """
     shape = tensor.shape
     if tensor.datatype != "BYTES" or prod(shape) == 1:
         return False
     try:
         values = tensor.data.flat()
-    except ValueError:  # ragged, or cut off
+    except ValueError:  # Ragged or truncated.
         return False
     if not values or not all(isinstance(value, (str, bytes)) for value in values):
         return False

@@ -1,4 +1,4 @@
-"""Reports faults of settings files, and versions that settings name and that are missing."""
+"""Validation of settings files, including the versions that they refer to."""
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
@@ -16,9 +16,9 @@ def check_configuration(
     known: Collection[tuple[str, str | None]],
     strict: bool,
 ) -> None:
-    """Warn of versions that settings name, and that are not in `known`.
+    """Warn about versions in the settings that are not in `known`.
 
-    Raises InvalidSettings for them, and for faults of the settings files, if `strict`.
+    If `strict`, raises InvalidSettings for them and for any other fault in the settings files.
     """
     faults = [f"{settings.source}: {fault}" for settings in wanted for fault in settings.faults]
     for settings in wanted:
@@ -32,7 +32,7 @@ def check_configuration(
 
 
 def _named_versions(settings: ModelSettings) -> Iterator[tuple[str, str]]:
-    """The versions that the sections of plug-ins name."""
+    """Yield the versions that plug-in settings refer to, as pairs of setting and version."""
     for kind in type(settings).__mro__:
         if issubclass(kind, Section) and kind is not Section and "named_versions" in vars(kind):
             yield from kind.named_versions(settings)

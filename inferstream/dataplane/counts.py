@@ -1,7 +1,7 @@
-"""Counts what a request holds in its tensors: elements of BYTES, the JSON in them, and numbers that become a list.
+"""Limits on the number of values in a request: BYTES elements, JSON within them, and lists of numbers.
 
-A body in JSON is counted before it is parsed. Elements of raw tensors and texts within JSON are not, and each byte
-of them can become an object of 60 bytes.
+JSON bodies are counted before they are parsed, but that check misses elements of raw tensors and JSON inside
+strings. Each byte of these can become a Python object of 60 bytes.
 """
 
 import asyncio
@@ -15,23 +15,23 @@ from ..signature import Signature
 from ..types import InferenceRequest, RequestInput
 
 LARGE = 64 * 1024
-"""Bytes that are counted on the event loop, in at most five milliseconds. More are counted in a thread."""
+"""Up to this many bytes are counted on the event loop, in at most 5 ms. More are counted in a thread."""
 
 LENGTH = 4
-"""Bytes before each element of a raw BYTES tensor."""
+"""Bytes of the length prefix of each element in a raw BYTES tensor."""
 
 
 class Counts:
-    """The counts of the requests to one model, whose inputs `signature` describes."""
+    """Counts the values in requests to one model, whose inputs are described by `signature`."""
 
     def __init__(self, limits: JsonLimits, signature: Signature, json_inputs: Set[str] = frozenset()) -> None:
-        """`json_inputs` are names of inputs that hold JSON though they do not declare it."""
+        """`json_inputs` are the names of inputs that contain JSON but do not declare it."""
         self._limits = limits
         self._safe_raw = min(LARGE, LENGTH * (limits.values - 1))
-        """Bytes behind the first element of a raw tensor that are within the limit."""
+        """Size in bytes, after the first element, up to which a raw tensor cannot exceed the limit."""
         self._json: set[str] = set()
         self.lists: set[str] = set()
-        """Inputs of numbers that a function gets as a list."""
+        """Numeric inputs that a function receives as a list."""
         for tensor in (*(signature.inputs or ()), *signature.described):
             content = "" if tensor.parameters is None else tensor.parameters.content_type or ""
             if "json" in content or tensor.name in json_inputs:
@@ -39,17 +39,17 @@ class Counts:
             elif signature.function and not content and tensor.datatype != "BYTES" and tensor.shape == [-1]:
                 self.lists.add(tensor.name)
 
-    def weight(self, request: InferenceRequest) -> int:
-        """Roughly the bytes that `check` looks at; 0 for a request that is within all limits at first sight."""
+    def estimate_bytes(self, request: InferenceRequest) -> int:
+        """Estimate how many bytes `check` must read. Returns 0 if the request is clearly within limits."""
         weight, lists = 0, self.lists
-        for tensor in request._inputs:  # without the property: requests of a form are not weighed
+        for tensor in request._inputs:  # Bypasses the property: requests with a form are not counted.
             if tensor.datatype != "BYTES":
                 if lists and tensor.name in lists:
                     weight += prod(tensor.shape) > self._limits.values
             elif type(values := tensor.data.values) is list:
                 count = len(values)
                 if self._is_json(tensor):
-                    text = _joined(tensor)
+                    text = _join_strings(tensor)
                     weight += 0 if self._limits.allow(text) else count + len(text)
                 elif count > self._limits.values:
                     weight += count
@@ -58,7 +58,7 @@ class Counts:
                 size = len(raw)
                 if self._is_json(tensor):
                     weight += 0 if size <= LARGE and self._limits.allow(bytes(raw)) else size
-                elif size > self._safe_raw:  # a large first element leaves no room for many others
+                elif size > self._safe_raw:  # A large first element leaves no room for many others.
                     first = LENGTH + int.from_bytes(raw[:LENGTH], "little")
                     weight += size if size > self._safe_raw + first else 0
         return weight
@@ -70,7 +70,10 @@ class Counts:
         )
 
     def check(self, request: InferenceRequest) -> None:
-        """Raise InvalidRequest or PayloadTooLarge, naming the input and the setting, for what is beyond a limit."""
+        """Raise InvalidRequest or PayloadTooLarge if a limit is exceeded.
+
+        The message names the input and the setting.
+        """
         most = self._limits.values
         elements = 0
         texts: list[tuple[str, bytes]] = []
@@ -91,14 +94,14 @@ class Counts:
                     f"{named}: BYTES has more than {most} elements (setting max_json_values)"
                 )
             if self._is_json(tensor):
-                texts.append((named, _joined(tensor)))
+                texts.append((named, _join_strings(tensor)))
         counter = TextCounter(self._limits, elements)
         for named, text in texts:
             counter.add_text(text, named)
 
-    async def checked(self, request: InferenceRequest) -> InferenceRequest:
-        """The request, checked in a thread if it is large. Raises the errors of `check`."""
-        if request.form is None and (weight := self.weight(request)):
+    async def check_request(self, request: InferenceRequest) -> InferenceRequest:
+        """Check a request, in a thread if it is large, and return it. Raises the errors of `check`."""
+        if request.form is None and (weight := self.estimate_bytes(request)):
             if weight > LARGE:
                 await asyncio.to_thread(self.check, request)
             else:
@@ -106,10 +109,11 @@ class Counts:
         return request
 
 
-def _joined(tensor: RequestInput) -> bytes:
-    """The texts of a tensor as one, because a count costs 20 µs; nothing of ragged lists, which no codec reads.
+def _join_strings(tensor: RequestInput) -> bytes:
+    """Join the strings of a tensor, because each count takes 20 µs.
 
-    One that is no JSON may hide those behind it, which nobody reads either.
+    Returns an empty string for ragged lists, which no codec reads. An invalid JSON string may hide the ones
+    after it, but they are not decoded either.
     """
     values = tensor.data.values
     if type(values) is list and len(values) == 1 and type(values[0]) is str:
@@ -128,11 +132,11 @@ def _joined(tensor: RequestInput) -> bytes:
 
 
 class CountedRequests:
-    """The later requests of a call, each counted before the model sees it."""
+    """The later requests of a call, each checked before the model receives it."""
 
     def __init__(self, requests: AsyncIterator[InferenceRequest], counts: Counts) -> None:
         self._requests = requests
-        self._checked = counts.checked
+        self._checked = counts.check_request
 
     def __aiter__(self) -> Self:
         return self

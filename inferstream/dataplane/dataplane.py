@@ -1,4 +1,4 @@
-"""The interface for doors: inference, metadata, readiness and the repository."""
+"""`DataPlane`: inference, metadata, readiness and the repository, for all transports."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -7,7 +7,8 @@ from typing import NamedTuple, TypeVar, cast
 
 from ..codecs.values.flat import FlatArguments
 from ..errors import DeadlineExceeded, Draining, ModelNotFound, ModelNotReady
-from ..extensions import PROTOCOL_EXTENSIONS, loaded
+from ..extensions.entries import PROTOCOL_EXTENSIONS
+from ..extensions.loading import load_group
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..settings import ModelSettings, Settings
 from ..signature import Signature
@@ -31,41 +32,41 @@ from .peers import Peers
 from .residency import Resident
 from .server_parts import ServerParts
 from .serving import Serving
-from .stages.access_log import refused
+from .stages.access_log import log_rejection
 
 Result = TypeVar("Result")
 F = TypeVar("F")
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
-"""Extensions of the protocol that every server has."""
+"""Protocol extensions that every server supports."""
 
 
 class Described(NamedTuple):
-    """What a model does, for its documentation."""
+    """Properties of a model, for documentation and metadata."""
 
     signature: Signature
     capabilities: Capabilities
     settings: ModelSettings
     created: int = 0
-    """When it was loaded, in seconds since 1970."""
+    """Load time, in seconds since 1970."""
     facets: Mapping[type, object] = {}
-    """What plug-ins know of it, by type."""
+    """Facets that plug-ins computed for the model, by type."""
     calls: CallGraph = CallGraph()
-    """The models that it calls."""
+    """The models that this model calls."""
     resident: Resident | None = None
-    """How it leaves memory and comes back; None for a model that stays."""
+    """The model's residency in memory, or None if it is never evicted."""
 
     def facet(self, kind: type[F]) -> F | None:
-        """What a plug-in knows of it, as `Pipeline.facet`."""
+        """Return the facet of this type, or None. See `Pipeline.facet`."""
         return cast("F | None", self.facets.get(kind))
 
     def arguments(self, inputs: Sequence[MetadataTensor]) -> FlatArguments:
-        """A reader of flat objects whose keys are these inputs, which the model's metadata name."""
+        """Create a parser for flat JSON objects whose keys are the names of these inputs."""
         return FlatArguments(inputs, self.signature.function)
 
 
 class DataPlane:
-    """The operations of the server, for every transport."""
+    """The server's operations, independent of the transport."""
 
     def __init__(
         self, settings: Settings, registry: Serving, access: Authority, peers: Peers | None = None
@@ -76,10 +77,10 @@ class DataPlane:
         self.peers = peers or Peers()
         self.credentials = Credentials(settings.credential_headers)
         self._read_gateway = access.read_gateway
-        self.cancel = Cancelling(lambda: registry.lives(), self.peers, self.credentials).cancel
-        """Cancels every call of a request id and of the caller's credentials."""
+        self.cancel = Cancelling(lambda: registry.calls_in_progress(), self.peers, self.credentials).cancel
+        """Cancels all calls with a request id and the caller's credentials. See `Cancelling.cancel`."""
         joined = [
-            plugin.name for plugin, has in loaded(PROTOCOL_EXTENSIONS, settings.strict) if has(settings)
+            plugin.name for plugin, has in load_group(PROTOCOL_EXTENSIONS, settings.strict) if has(settings)
         ]
         self._metadata = MetadataServerResponse(
             name=settings.server_name,
@@ -88,16 +89,18 @@ class DataPlane:
         )
 
     def of(self, make: Callable[[ServerParts], Result]) -> Result:
-        """What `make` makes of the parts of this server, once."""
+        """Return `make(parts)`, cached per server."""
         return self._registry.parts.of(make)
 
     def admit(
         self, model: str, version: str | None, caller: Caller, action: Action = Action.INFER
     ) -> Admission:
-        """Admit a caller to a model. A door asks once, as soon as it knows the model's name.
+        """Admit a caller to a model. Transports call this once, as soon as the model's name is known.
 
-        A full queue refuses before the request is parsed. Raises PermissionDenied, ModelNotFound, ModelNotReady,
-        Draining, Overloaded; and NotLoaded, after which `when_loaded` asks again.
+        If the queue is full, the request is rejected before it is parsed.
+
+        Raises PermissionDenied, ModelNotFound, ModelNotReady, Draining or Overloaded. Raises NotLoaded if the
+        model loads on demand. In that case, use `when_loaded` to retry after the load.
         """
         self.access.check(action, caller, model)
         if self._read_gateway is not None:
@@ -108,9 +111,10 @@ class DataPlane:
         return Admission(served, self._registry, model, version, caller, self.access.metering)
 
     async def when_loaded(self, ask: Callable[[], Result], deadline: float | None = None) -> Result:
-        """`ask()`, after each model that it finds unloaded has loaded. Raises DeadlineExceeded, and what `ask` raises.
+        """Return `ask()`. Whenever it raises NotLoaded, wait until the model is loaded and retry.
 
-        Raises ModelNotReady, OutOfMemory and Overloaded for a model that does not load.
+        `deadline` is on the event loop's clock. Raises DeadlineExceeded or the errors of `ask`. If the model
+        cannot be loaded, raises ModelNotReady, OutOfMemory or Overloaded.
         """
         loop = asyncio.get_running_loop()
         limit = self._settings.request_timeout
@@ -126,23 +130,29 @@ class DataPlane:
             except TimeoutError:
                 raise DeadlineExceeded from None
 
-    async def admit_loaded(
+    async def load_and_admit(
         self, model: str, version: str | None, caller: Caller, action: Action = Action.INFER
     ) -> Admission:
-        """Admit a caller to a model, after its load if it loads on demand."""
+        """Admit a caller to a model, and load the model first if it loads on demand."""
         return await self.when_loaded(lambda: self.admit(model, version, caller, action), caller.deadline)
 
-    def refused(
+    def log_rejection(
         self, caller: Caller, operation: str, model: str, error: BaseException, began: float | None = None
     ) -> None:
-        """Log a request that ended in an error before it became a call; `began` is on the clock of `perf_counter`."""
+        """Log a request that failed before it became a call.
+
+        `began` is its start time on the `perf_counter` clock.
+        """
         if getattr(error, "told", False):
             return
-        refused(self._registry.lines, caller, operation, model, error, began)
-        self.access.refused(operation, caller, model, error)
+        log_rejection(self._registry.lines, caller, operation, model, error, began)
+        self.access.record_rejection(operation, caller, model, error)
 
     def custom_routes(self) -> list[tuple[CustomHandler, str]]:
-        """REST routes of models, each with its model's name; the same list until a model is loaded or unloaded."""
+        """Return the custom REST routes, each with its model's name.
+
+        The list is replaced when models change.
+        """
         return self._registry.routes
 
     async def call_route(
@@ -152,10 +162,15 @@ class DataPlane:
         write: Callable[[HttpResponse, Callable[[int], None]], Awaitable[None]],
         caller: Caller,
     ) -> None:
-        """Call a REST route with what `read` returns. `write` sends the response, and counts its bytes.
+        """Call a custom route.
 
-        Draining waits for both and ends them. Raises PermissionDenied, ModelNotFound, ModelNotReady, Draining, what the
-        model raises, and what `read` and `write` raise.
+        `read` returns the request. `write` sends the response, and passes the size of each part to a
+        callback.
+
+        A draining server waits for the response, but rejects requests that have not been read.
+
+        Raises PermissionDenied, LimitExceeded, ModelNotFound, ModelNotReady or Draining, or an error of the
+        model, `read` or `write`.
         """
         self.access.check(Action.CUSTOM_ROUTE, caller, name)
         if self._registry.draining:
@@ -168,14 +183,14 @@ class DataPlane:
             request = request._replace(headers=[*self.access.split(request.headers)[0]])
         use = None
         if self.access.metering is not None and caller.key is not None:
-            use = caller.key.use or self.access.metering.use_of(caller.key)
+            use = caller.key.use or self.access.metering.create_use(caller.key)
 
         def count(size: int) -> None:
             if use is not None:
                 use.sent += size
 
         async def respond() -> None:
-            response = await served.execution.ask(request)
+            response = await served.execution.call_route(request)
             try:
                 await write(response, count)
             finally:
@@ -193,23 +208,23 @@ class DataPlane:
 
     @property
     def lines(self) -> AccessLines:
-        """Where the records of the access log go."""
+        """The sink of the access log."""
         return self._registry.lines
 
     @property
     def ready(self) -> bool:
-        """Whether every wanted model is ready, and the server is not draining."""
+        """Whether every expected model is ready and the server is not draining."""
         return self._registry.ready
 
     def model_ready(self, name: str, version: str | None = None) -> bool:
-        """Whether this model serves, or would with a call; False while it loads or after it failed.
+        """Whether this model is ready, or loads on demand. False while it loads or after its load failed.
 
         Raises ModelNotFound.
         """
         try:
             ready = self._registry.get(name, version).ready
         except ModelNotReady:
-            if self._registry.on_demand(name, version) is None:
+            if self._registry.find_on_demand(name, version) is None:
                 raise
             ready = True
         return ready and not self._registry.draining
@@ -218,12 +233,12 @@ class DataPlane:
         return self._metadata
 
     async def model_metadata(self, name: str, version: str | None = None) -> MetadataModelResponse:
-        """Raises ModelNotFound, ModelNotReady."""
+        """Return the model's metadata. Raises ModelNotFound or ModelNotReady."""
         served = await self.when_loaded(lambda: self._registry.serving(name, version))
         return await served.execution.metadata()
 
     def described(self, name: str, version: str | None = None) -> Described:
-        """What people are told of a model. Raises ModelNotFound, ModelNotReady."""
+        """Return the model's properties, for documentation. Raises ModelNotFound or ModelNotReady."""
         served = self._registry.get(name, version)
         execution = served.execution
         calls = self._registry.edges.calls(execution)
@@ -238,15 +253,18 @@ class DataPlane:
         )
 
     def typed_models(self) -> list[tuple[str, Signature]]:
-        """Models with a typed RPC; the same list until a model is loaded or unloaded."""
+        """Return the names and signatures of models with a typed RPC.
+
+        The list is replaced when models change.
+        """
         return self._registry.typed
 
     def models(self, caller: Caller) -> list[tuple[str, str | None]]:
-        """Names and versions that the caller may see."""
+        """Return the names and versions of the models that the caller may see."""
         return [key for key in self._registry.names() if self.access.sees(caller, key[0])]
 
     def faceted(self, kind: type[F], caller: Caller) -> "list[Faceted[F]]":
-        """Every loaded model that has a facet of this type and may be seen, each version of it."""
+        """Return all versions of loaded models that have a facet of this type and that the caller may see."""
         return [
             Faceted(
                 name,
@@ -261,18 +279,21 @@ class DataPlane:
         ]
 
     def loading(self) -> tuple[str, str | None] | None:
-        """Name and version of a model that loads; None if there is none."""
+        """Return the name and version of a model that is currently loading, or None."""
         states = self._registry.unserved.items()
         return next((key for key, (state, _) in states if state is State.LOADING), None)
 
     def subscribers(self) -> Subscribers:
-        """The subscribers of the access log. Raises Draining."""
+        """Return the subscribers of the access log. Raises Draining."""
         if self._registry.draining:
             raise Draining
         return self._registry.subscribers
 
     async def index(self, caller: Caller, ready: bool | None = None) -> list[RepositoryIndexResponseItem]:
-        """Every model on disk or in memory that the caller may see, with its state. Raises PermissionDenied."""
+        """Return the models on disk or in memory that the caller may see, with their states.
+
+        If `ready`, returns only models that are ready. Raises PermissionDenied.
+        """
         self.access.check(Action.REPOSITORY_READ, caller)
         items = await self.access.run(
             Action.REPOSITORY_READ, caller, "", lambda: self._registry.index(ready=bool(ready))
@@ -280,16 +301,17 @@ class DataPlane:
         return [item for item in items if self.access.sees(caller, item.name)]
 
     async def load(self, name: str, caller: Caller) -> None:
-        """Load or reload every version of a model; returns when it is ready.
+        """Load or reload every version of a model. Returns when the model is ready.
 
-        Raises PermissionDenied, ModelNotFound, ModelLoadFailed. If loading fails, the version that serves stays.
+        Raises PermissionDenied, ModelNotFound or ModelLoadFailed. If the load fails, the current version
+        keeps serving.
         """
         self.access.check(Action.REPOSITORY_WRITE, caller, name)
         evicts_var.set(True)
         await self.access.run(Action.REPOSITORY_WRITE, caller, name, lambda: self._registry.load(name))
 
     async def unload(self, name: str, caller: Caller) -> None:
-        """Unload a model after its calls in progress. Raises PermissionDenied, ModelNotFound."""
+        """Unload a model once its calls have finished. Raises PermissionDenied or ModelNotFound."""
 
         async def unload() -> None:
             if not await self._registry.unload(name):

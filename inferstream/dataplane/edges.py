@@ -1,4 +1,4 @@
-"""The models that call others: who may call whom, over all models that are loaded."""
+"""The graph of models that call other models."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,32 +13,35 @@ if TYPE_CHECKING:
 
 
 class Callee(NamedTuple):
-    """A model that another one calls."""
+    """A model that another model calls."""
 
     execution: Execution
     handler: Handler
-    """Its outermost stage."""
+    """The outermost stage."""
     app: "App | None"
 
 
 class CallGraph(dict[str, "CallGraph"]):
-    """The models that one calls, each with those that it calls in turn."""
+    """The models that a model calls, each mapped to the models that it calls in turn."""
 
 
 Reach = Callable[[str], Awaitable[Callee]]
-"""The model of this name, after its load if it loads on demand. Raises ModelNotFound, ModelNotReady."""
+"""Returns the model with this name, and loads it first if it loads on demand.
+
+Raises ModelNotFound or ModelNotReady.
+"""
 
 
 class CallEdges:
-    """An edge leads from a model to each one that its setting `calls` names. There is no way in a circle."""
+    """The edges from each model to the models listed in its `calls` setting. The graph is acyclic."""
 
     def __init__(self, reach: Reach) -> None:
         self.reach = reach
         self._callees: dict[Execution, tuple[ModelKey, tuple[str, ...]]] = {}
-        """The edges of each load of a model: of an older one too, which calls until its last call has ended."""
+        """Edges by loaded model. A replaced model keeps its edges until its last call finishes."""
 
     def add(self, key: ModelKey, callees: tuple[str, ...], execution: Execution) -> None:
-        """Add the edges of a load of a model. Raises ModelLoadFailed if one closes a circle."""
+        """Add the edges of a newly loaded model. Raises ModelLoadFailed if one closes a cycle."""
         for callee in callees:
             for path in self._paths(callee):
                 if path[-1] == key[0]:
@@ -47,29 +50,32 @@ class CallEdges:
         self._callees[execution] = (key, callees)
 
     def remove(self, execution: Execution) -> None:
-        """Forget the edges of a load that failed later, or has ended."""
+        """Remove the edges of a model that failed to load or was unloaded."""
         self._callees.pop(execution, None)
 
     def calls(self, execution: Execution) -> CallGraph:
-        """What a model calls, and what that calls in turn: of several versions, what any of them calls."""
+        """Return the models that a model calls, directly and indirectly.
+
+        Several versions of a callee are merged.
+        """
         _, callees = self._callees.get(execution, (None, ()))
-        return self._below(callees)
+        return self._build_graph(callees)
 
-    def _below(self, callees: Iterable[str]) -> CallGraph:
-        return CallGraph({callee: self._below(self._of(callee)) for callee in callees})
+    def _build_graph(self, callees: Iterable[str]) -> CallGraph:
+        return CallGraph({callee: self._build_graph(self._get_callees(callee)) for callee in callees})
 
-    def _of(self, name: str) -> Iterator[str]:
+    def _get_callees(self, name: str) -> Iterator[str]:
         for (caller, _), callees in self._callees.values():
             if caller == name:
                 yield from callees
 
     def _paths(self, name: str) -> Iterator[tuple[str, ...]]:
-        """A way to each model that calls from this one can reach, this one first."""
+        """Yield a path from this model to itself and to each model that it can reach."""
         ahead: list[tuple[str, ...]] = [(name,)]
         seen = {name}
         while ahead:
             path = ahead.pop()
             yield path
-            further = [callee for callee in self._of(path[-1]) if callee not in seen]
+            further = [callee for callee in self._get_callees(path[-1]) if callee not in seen]
             seen.update(further)
             ahead.extend((*path, callee) for callee in further)

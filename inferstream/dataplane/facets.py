@@ -1,9 +1,10 @@
-"""Facets: what plug-ins know of a model. Each is made when the model loads, and found by its type."""
+"""Facets: properties that plug-ins compute for a model when it loads. They are looked up by type."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from ..extensions import FACETS, Plugin, leave_out, loaded
+from ..extensions.entries import FACETS, Plugin
+from ..extensions.loading import leave_out, load_group
 from ..signature import Signature
 from ..types import MetadataTensor
 
@@ -13,24 +14,24 @@ if TYPE_CHECKING:
 F = TypeVar("F")
 
 FacetFactory = Callable[[Signature, "ModelSettings"], object]
-"""Makes a facet of a model; None for a model that has none of this kind."""
+"""Computes a facet of a model. Returns None if it does not apply."""
 
 
 class TextFacts:
-    """What the server itself asks about a model of texts. The facet of a plug-in that knows it derives from this."""
+    """Properties of a text model that the server itself uses. Text plug-ins subclass it for their facet."""
 
     prompt: MetadataTensor | None
-    """The input that takes the words of a person."""
+    """The input for the user's prompt."""
     generates: bool
-    """Whether it may return texts."""
+    """Whether the model may return text."""
     embeds: bool
-    """Whether it returns vectors."""
+    """Whether the model returns vectors."""
     listed: bool
-    """Whether it is known to do that, so that lists of models show it."""
+    """Whether the properties are certain, so that model lists include the model."""
 
     @property
     def operation(self) -> str | None:
-        """What its calls are: `chat`, `text_completion` or `embeddings`; None where they may be something else."""
+        """The operation in telemetry: `chat`, `text_completion` or `embeddings`. None if it is uncertain."""
         return None
 
     @property
@@ -45,25 +46,25 @@ class Faceted(NamedTuple, Generic[F]):
     name: str
     version: str | None
     created: int
-    """When it was loaded, in seconds since 1970."""
+    """Load time, in seconds since 1970."""
     ready: bool
     default: bool
-    """Whether it answers calls without a version."""
+    """Whether it serves calls without a version."""
     facet: F
 
 
 class Facets:
-    """Makes the facets of each model."""
+    """Computes the facets of models."""
 
     def __init__(self, strict: bool) -> None:
-        """Load the factories of all extensions. Raises InvalidSettings for one that cannot be used where `strict`."""
+        """Load the factories of all extensions. If `strict`, raises InvalidSettings for an unusable one."""
         self._strict = strict
-        self._factories: list[tuple[Plugin, FacetFactory]] = [*loaded(FACETS, strict)]
+        self._factories: list[tuple[Plugin, FacetFactory]] = [*load_group(FACETS, strict)]
 
     def of(self, signature: Signature, settings: "ModelSettings") -> Mapping[type, object]:
-        """Those of a model, by their types and the types that these derive from.
+        """Return the facets of a model, by their types and base types.
 
-        One of another package that fails is left out. Raises InvalidSettings for it where `strict`.
+        Factories of other packages that fail are skipped, or raise InvalidSettings if `strict`.
         """
         facets: dict[type, object] = {}
         for plugin, factory in self._factories:

@@ -1,4 +1,4 @@
-"""The first calls of models that load on demand: they wait for one load, whoever began it."""
+"""Models that load on demand: concurrent first calls share a single load."""
 
 import asyncio
 from collections import Counter
@@ -11,19 +11,20 @@ from ..types import State
 ModelKey = tuple[str, str | None]
 
 ON_DEMAND = (State.READY, "the first call loads it")
-"""The state of a model that has not been loaded."""
+"""The state of a model before its first load."""
 
 
-def label_of(key: ModelKey) -> str:
-    """For people."""
+def format_key(key: ModelKey) -> str:
+    """Format a model's name and version for messages."""
     name, version = key
     return f"{name}:{version}" if version else name
 
 
 class NotLoaded(Exception):
-    """A call is the first of a model that loads on demand: its door waits for the load, and admits it again.
+    """Raised for the first call of a model that loads on demand.
 
-    No error of the package, because no dialect may answer it.
+    The transport waits for the load and admits the call again. It does not derive from the package's errors,
+    so that no dialect sends it to a client.
     """
 
     def __init__(self, key: ModelKey) -> None:
@@ -32,37 +33,37 @@ class NotLoaded(Exception):
 
 
 class FirstCalls:
-    """Runs `load` once for all calls that wait for a model."""
+    """Runs `load` once for all calls that wait for the same model."""
 
     def __init__(self, load: Callable[[ModelKey], Coroutine[Any, Any, None]]) -> None:
         self._load = load
         self._loads: dict[ModelKey, asyncio.Task[None]] = {}
         self._waiting: Counter[ModelKey] = Counter()
         self.bounds: dict[ModelKey, int] = {}
-        """How many calls may wait for each model on demand."""
+        """Maximum number of waiting calls, by model."""
 
     def __contains__(self, key: ModelKey) -> bool:
         """Whether this model is being loaded for its first calls."""
         return key in self._loads
 
     async def wait(self, key: ModelKey) -> None:
-        """Wait until a model has loaded. Raises Overloaded, and what the load raises."""
+        """Wait until a model is loaded. Raises Overloaded or the error of the load."""
         bound = self.bounds.get(key, 0)
         if self._waiting[key] > bound:
             raise Overloaded(f"Model {key[0]} is overloaded: {bound} calls are waiting already.")
         if key not in self._loads:
             self._loads[key] = asyncio.create_task(self._load(key))
-            self._loads[key].add_done_callback(lambda load: self._loaded(key, load))
+            self._loads[key].add_done_callback(lambda load: self._finish_load(key, load))
         self._waiting[key] += 1
         try:
             await asyncio.shield(self._loads[key])
         finally:
             self._waiting[key] -= 1
 
-    def _loaded(self, key: ModelKey, load: asyncio.Task[None]) -> None:
+    def _finish_load(self, key: ModelKey, load: asyncio.Task[None]) -> None:
         del self._loads[key]
         if not load.cancelled():
-            load.exception()  # read, in case that all callers have left
+            load.exception()  # Mark the exception as retrieved, in case all callers have left.
 
     def cancel(self) -> None:
         for load in self._loads.values():

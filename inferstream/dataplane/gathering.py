@@ -1,9 +1,9 @@
-"""The bound of what the server collects of a stream for one whole response."""
+"""The size limit when a stream is collected into a single response."""
 
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec
 
-from ..concurrency.outgoing import give
+from ..concurrency.outgoing import for_each
 from ..errors import PayloadTooLarge
 from ..types import InferenceResponse
 from .reply import Reply
@@ -11,11 +11,11 @@ from .reply import Reply
 Given = ParamSpec("Given")
 
 ITEM_BYTES = 64
-"""Bytes that the smallest item takes as a Python object."""
+"""Size of the smallest item as a Python object, in bytes."""
 
 
 class GatherLimit:
-    """Bytes that may be collected for one whole response, or for the responses of one batch."""
+    """The number of bytes that may be collected for a single response, or for the responses of a batch."""
 
     __slots__ = ("_advice", "_left")
 
@@ -24,7 +24,7 @@ class GatherLimit:
         self._advice = advice
 
     def take(self, size: int) -> None:
-        """Collect bytes. Raises PayloadTooLarge."""
+        """Count bytes. Raises PayloadTooLarge above the limit."""
         self._left -= size
         if self._left < 0:
             raise PayloadTooLarge(
@@ -32,7 +32,7 @@ class GatherLimit:
             )
 
     def counting(self, write: Callable[Given, bytes]) -> Callable[Given, bytes]:
-        """The same function, but it collects what it returns. It raises PayloadTooLarge too."""
+        """Wrap `write` so that the bytes it returns are counted. The wrapper raises PayloadTooLarge."""
 
         def written(*args: Given.args, **kwargs: Given.kwargs) -> bytes:
             made = write(*args, **kwargs)
@@ -42,8 +42,8 @@ class GatherLimit:
         return written
 
     def take_response(self, response: InferenceResponse) -> None:
-        """Collect one item of a stream as objects. Raises PayloadTooLarge."""
-        if response.form is not None:  # reading its outputs would make a tensor of the value
+        """Count the estimated memory of a stream item. Raises PayloadTooLarge above the limit."""
+        if response.form is not None:  # Reading its outputs would convert the value to a tensor.
             value = response.value
             self.take(len(value) + ITEM_BYTES if type(value) in _TEXTS else ITEM_BYTES)
             return
@@ -63,11 +63,11 @@ _TEXTS = (str, bytes)
 
 
 async def gather(reply: Reply, limit: int, add: Callable[[InferenceResponse], bool]) -> None:
-    """Give each response to `add`, until it returns False. Raises PayloadTooLarge above `limit` bytes."""
+    """Pass each response to `add` until it returns False. Raises PayloadTooLarge above `limit` bytes."""
     collected = GatherLimit(limit)
 
     def collect(response: InferenceResponse) -> Awaitable[None] | None:
         collected.take_response(response)
         return None if add(response) else reply.aclose(None)
 
-    await give(reply, collect)
+    await for_each(reply, collect)

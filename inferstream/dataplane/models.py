@@ -1,4 +1,4 @@
-"""A narrow view of the server for plug-ins: its models, as doors and dialects use them."""
+"""`ServerModels`: the interface of the dataplane for plug-ins."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -24,44 +24,51 @@ class ServerModels(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether every model that was to load has loaded."""
+        """Whether every expected model is loaded and the server is not draining."""
 
     def admit(
         self, model: str, version: str | None, caller: Caller, action: Action = Action.INFER
     ) -> Admission:
         """Admit a caller to a model.
 
-        Raises PermissionDenied, ModelNotFound, ModelNotReady, Draining, Overloaded; and NotLoaded.
+        Raises PermissionDenied, ModelNotFound, ModelNotReady, Draining or Overloaded, and NotLoaded if the
+        model loads on demand.
         """
 
     def of(self, make: "Callable[[ServerParts], Result]") -> Result:
-        """What `make` makes of the parts of this server, once."""
+        """Return `make(parts)`, cached per server."""
 
     async def when_loaded(self, ask: Callable[[], Result], deadline: float | None = None) -> Result:
-        """`ask()`, after each model that it finds unloaded has loaded. Raises DeadlineExceeded."""
+        """Return `ask()`. Whenever it raises NotLoaded, wait until the model is loaded and retry.
+
+        `deadline` is on the event loop's clock. Raises DeadlineExceeded.
+        """
 
     async def cancel(self, id: str, caller: Caller) -> int:
-        """Cancel all calls with this id and these credentials; how many there were. Raises NotFound."""
+        """Cancel the calls with this id and the caller's credentials, and return their number.
 
-    def refused(
+        Raises NotFound if there are none.
+        """
+
+    def log_rejection(
         self, caller: Caller, operation: str, model: str, error: BaseException, began: float | None = None
     ) -> None:
-        """Log a request that ended in an error before it became a call."""
+        """Log a request that failed before it became a call."""
 
     def models(self, caller: Caller) -> list[tuple[str, str | None]]:
-        """Names and versions that the caller may see."""
+        """Return the names and versions of the models that the caller may see."""
 
     def model_ready(self, name: str, version: str | None = None) -> bool:
-        """Raises ModelNotFound, ModelNotReady."""
+        """Whether this model is ready, or loads on demand. Raises ModelNotFound."""
 
     async def model_metadata(self, name: str, version: str | None = None) -> MetadataModelResponse:
-        """Raises ModelNotFound, ModelNotReady."""
+        """Return the model's metadata. Raises ModelNotFound or ModelNotReady."""
 
     def described(self, name: str, version: str | None = None) -> "Described":
-        """What people are told of a model. Raises ModelNotFound, ModelNotReady."""
+        """Return the model's properties, for documentation. Raises ModelNotFound or ModelNotReady."""
 
     def faceted(self, kind: type[F], caller: Caller) -> "list[Faceted[F]]":
-        """Every loaded model that has a facet of this type and may be seen, each version of it."""
+        """Return all versions of loaded models that have a facet of this type and that the caller may see."""
 
     def loading(self) -> tuple[str, str | None] | None:
-        """Name and version of a model that loads; None if there is none."""
+        """Return the name and version of a model that is currently loading, or None."""

@@ -1,7 +1,8 @@
-"""Responses of a model on their way out: checked, completed, and reduced to what the client asked for."""
+"""Validation and completion of model responses, and the selection of the requested outputs."""
 
 import logging
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
@@ -16,12 +17,12 @@ from ..types import (
     ResponseOutput,
     TensorData,
 )
-from ..types.datatypes import NAMES, unknown
+from ..types.datatypes import NAMES, describe_unknown
 from ..types.forms import OutputForm
 from ..types.inference import respond
 from ..types.json_encoding import decode, encode
 from ..types.payload import new
-from .checks import Strictness, counts_characters, duplicate, fits
+from .checks import Strictness, counts_characters, find_duplicate, fits
 
 if TYPE_CHECKING:
     from .execution.payloads import Payloads
@@ -30,29 +31,32 @@ logger = logging.getLogger("inferstream.dataplane")
 
 PLAIN_PARAMETERS = {str, bool, int, float, type(None)}
 NESTED = {list, dict}
-"""Types of parameters that may hold an integer beyond 64 bits, which neither JSON nor gRPC has."""
+"""Types of parameters that may contain an integer beyond 64 bits, which neither JSON nor gRPC supports."""
 
 LEAST, MOST = -(2**63), 2**63 - 1
 
 Rewriter = Callable[[list[ResponseOutput], Sequence[RequestOutput]], list[ResponseOutput]]
-"""Makes other outputs of those that a client asks for, and of what it says of each. Raises InvalidRequest."""
+"""Rewrites outputs according to the requested outputs and their parameters. Raises InvalidRequest."""
 
 
 class OutputWriter(Protocol):
-    """Makes responses of what a model returns that is no response."""
+    """Converts return values that are not responses to responses."""
 
     form: OutputForm | None
-    """The form of values that need no check; None if every value needs one."""
+    """The form of values that are valid by construction. None if every value must be validated."""
 
     def write(self, value: Any) -> InferenceResponse | None:
-        """The response of a value, with a tensor; None for what stands for none. Raises InvalidOutput."""
+        """Convert a value to a response with a tensor.
+
+        Returns None if the value cannot be converted. Raises InvalidOutput.
+        """
 
 
 class Finish:
-    """Makes of a model's response one that may reach its client; `finish_of` says which kind a model has.
+    """Converts a model's return value to a response for the client. `choose_finish` chooses the subclass.
 
-    `selected` is what the model says of itself, `MLModel.selects_outputs`: one that has chosen the outputs
-    may answer a data frame, asked for by one name, as its columns.
+    `selected` is `MLModel.selects_outputs`. If it is True, the model selects the requested outputs itself. It
+    may then return the columns of a data frame that was requested by a single name.
     """
 
     def __init__(
@@ -69,17 +73,19 @@ class Finish:
         self._writer = writer or TokenWriter(model, version, declared)
         self._form = self._writer.form
         self.place = ""
-        """Where the code is that makes the responses, for the log."""
+        """The location of the model code that creates the responses, for the log."""
         self.rewriters: Sequence[Rewriter] = ()
-        """What plug-ins make of the outputs that a client asks for."""
+        """Functions of plug-ins that rewrite the requested outputs."""
+        self._has_warned_of_duplicates = False
 
     def __call__(self, response: object, request: InferenceRequest) -> InferenceResponse:
-        """The response, checked, with the request's id and only the outputs the client asked for.
+        """Validate a response, set the request's id, and select the requested outputs.
 
-        A response that already carries an id is one the model keeps and reuses: what belongs to this request
-        goes into a copy of it.
-        Raises InvalidOutput for a response that must not reach a client, InvalidRequest for an output
-        that was asked for and does not exist.
+        A response that already has an id belongs to the model, which may reuse it. It is copied instead of
+        being modified.
+
+        Raises InvalidOutput if the response is invalid, or InvalidRequest if a requested output does not
+        exist.
         """
         if type(response) is not InferenceResponse:
             form = self._form
@@ -89,7 +95,7 @@ class Finish:
         return self._complete(response, request.id, request.outputs)
 
     def _response(self, value: object) -> InferenceResponse:
-        """What a model returned that is no plain InferenceResponse, as a response. Raises InvalidOutput."""
+        """Convert a return value that is not exactly an InferenceResponse. Raises InvalidOutput."""
         if isinstance(value, InferenceResponse):
             return value
         try:
@@ -106,8 +112,9 @@ class Finish:
     def _complete(
         self, response: InferenceResponse, request_id: str | None, wanted: Sequence[RequestOutput] | None
     ) -> InferenceResponse:
-        """The rest of `__call__`."""
-        outputs = response.outputs  # after which the response is one of tensors, and has these slots
+        """Apply the checks and changes that all responses need. See `__call__`."""
+        # This converts a response with a form to tensors, which fills the slots below.
+        outputs = response.outputs
         name, version = response._model_name, response._model_version
         if (name is not None and type(name) is not str) or (version is not None and type(version) is not str):
             raise InvalidOutput(
@@ -122,14 +129,14 @@ class Finish:
             if parameters is not None and parameters.__pydantic_extra__:
                 self._make_plain(parameters.__pydantic_extra__)
         if len(outputs) > 1 and len({tensor.name for tensor in outputs}) != len(outputs):
-            raise InvalidOutput(f'Model {self._model} answered output "{duplicate(outputs)}" twice.')
+            self._warn_of_duplicates(outputs)
         if wanted:
             if not self._selected:
-                outputs = _requested(outputs, wanted, refusing=self._selected is False)
+                outputs = _select_requested_outputs(outputs, wanted, refusing=self._selected is False)
             for rewrite in self.rewriters:
                 outputs = rewrite(outputs, wanted)
         elif response.id is None:
-            # A fresh response, as nearly all are: completing it in place spares a copy per token.
+            # Almost all responses are new, and completing them in place avoids a copy per token.
             response.id = request_id
             if not name:
                 response._model_name = self._model
@@ -141,17 +148,17 @@ class Finish:
         )
 
     def of(self, payloads: "Payloads") -> Callable[[Any], InferenceResponse]:
-        """The same for the items of one stream. What depends on the first request is looked up once."""
+        """Return a faster version for the items of a stream, which reads the requested outputs only once."""
         form, wanted = self._form, payloads.current.outputs
         kind = None if wanted or form is None or form.kind is int else form.kind
-        complete = self._complete  # a method, because a call of an object costs 40 ns more
+        complete = self._complete  # The bound method, because calling the object takes 40 ns longer.
 
         def finish(item: Any) -> InferenceResponse:
             given = type(item)
             if given is InferenceResponse:
                 return complete(item, payloads.current.id, wanted)
             if given is kind:
-                response = new(InferenceResponse)  # as `respond`, whose frame costs a token 2 %
+                response = new(InferenceResponse)  # `respond` inlined: a frame costs 2 % per token.
                 response.form = form
                 response.value = item
                 response.id = payloads.current.id
@@ -162,30 +169,40 @@ class Finish:
         return finish
 
     def check(self, tensor: object) -> None:
-        """Raise InvalidOutput unless what the model put into `outputs` is a sound tensor."""
+        """Raise InvalidOutput unless this item of `outputs` is a valid tensor."""
         if not isinstance(tensor, ResponseOutput):
             raise InvalidOutput(f"Model {self._model} answered an output that is a {type(tensor).__name__}.")
         name, datatype = tensor.name, tensor.datatype
         if not isinstance(name, str):
             raise InvalidOutput(f"Model {self._model} answered an output of name {name!r}, which is no text.")
         if datatype not in NAMES:
-            raise InvalidOutput(f'Model {self._model} answered output "{name}" of {unknown(datatype)}.')
+            raise InvalidOutput(
+                f'Model {self._model} answered output "{name}" of {describe_unknown(datatype)}.'
+            )
         try:
             shape = tensor.shape
             for size in shape:
                 if type(size) is not int or size < 0:
-                    raise ValueError(f"shape {shape} holds something that is not a size")
+                    shape = tensor.shape = _infer_shape(tensor)
+                    break
             try:
-                tensor._data.check(datatype, shape)  # without the property, whose frame costs a token 1 %
+                tensor._data.check(datatype, shape)  # Without the property: a frame costs 1 % per token.
             except ValueError:
                 if not counts_characters(tensor):
                     raise
-                tensor.shape = [len(tensor.data.flat())]  # clients give texts the shape they are told
+                tensor.shape = [len(tensor.data.flat())]  # Clients build strings according to the shape.
         except (ValueError, TypeError, AttributeError) as error:
             raise self._wrong(tensor, error) from error
 
+    def _warn_of_duplicates(self, outputs: Sequence[ResponseOutput]) -> None:
+        """Log once that a response contains two outputs with the same name, which MLServer permits."""
+        if not self._has_warned_of_duplicates:
+            self._has_warned_of_duplicates = True
+            name = find_duplicate(outputs)
+            logger.warning('model %s returns more than one output named "%s"', self._model, name)
+
     def _make_plain(self, parameters: dict[str, Any]) -> None:
-        """Replace values such as arrays by what JSON and gRPC hold. Raises InvalidOutput."""
+        """Convert values such as arrays to types that JSON and gRPC support. Raises InvalidOutput."""
         for name, value in parameters.items():
             try:
                 if type(value) not in PLAIN_PARAMETERS:
@@ -201,7 +218,7 @@ class Finish:
 
 
 class FinishUnchecked(Finish):
-    """Lets any values go out in any shape, as MLServer does."""
+    """Accepts any values in any shape, like MLServer."""
 
     def check(self, tensor: object) -> None:
         if type(tensor) is ResponseOutput:
@@ -212,7 +229,10 @@ class FinishUnchecked(Finish):
 
 
 class FinishDeclared(Finish):
-    """Holds outputs against their declaration: what differs is refused if `strict`, else logged once."""
+    """Compares outputs with their declaration.
+
+    Raises InvalidOutput for a mismatch if `strict`, or logs it once.
+    """
 
     def __init__(
         self,
@@ -228,7 +248,7 @@ class FinishDeclared(Finish):
             self._form = None
         self._declared = {tensor.name: tensor for tensor in declared}
         self._fitting: dict[str, list[int] | None] = dict.fromkeys(self._declared)
-        """The last shape of each output that fitted."""
+        """The last valid shape of each output."""
         self._strict = strict
         self._warned: set[str] = set()
 
@@ -253,7 +273,7 @@ class FinishDeclared(Finish):
             logger.warning('model %s, output "%s": %s', self._model, tensor.name, difference)
 
 
-def finish_of(
+def choose_finish(
     model: str,
     version: str | None,
     selected: bool | None,
@@ -261,9 +281,9 @@ def finish_of(
     strictness: Strictness,
     writer: OutputWriter | None = None,
 ) -> Finish:
-    """What finishes the responses of a model that declares these outputs, chosen once when it loads.
+    """Choose the `Finish` of a model when it loads. `declared` are its declared outputs.
 
-    `writer` makes responses of a function's values; by default texts are the only values.
+    `writer` converts the return values of a function. By default, only strings are converted.
     """
     if strictness == "off":
         return FinishUnchecked(model, version, selected, declared, writer)
@@ -272,18 +292,37 @@ def finish_of(
     return Finish(model, version, selected, (), writer)
 
 
-def _requested(
+def _select_requested_outputs(
     outputs: list[ResponseOutput], wanted: Sequence[RequestOutput], refusing: bool
 ) -> list[ResponseOutput]:
-    """The outputs the client asked for, in its order.
+    """Return the requested outputs, in the requested order.
 
-    Where one is not there, all outputs are answered, or InvalidRequest is raised if `refusing`.
+    If one is missing, all outputs are returned, or InvalidRequest is raised if `refusing`.
     """
     produced = {tensor.name: tensor for tensor in outputs}
     try:
-        return [produced[output.name] for output in wanted]
+        selected = [produced[output.name] for output in wanted]
+        if len(produced) == len(outputs):
+            return selected
+        return [tensor for output in wanted for tensor in outputs if tensor.name == output.name]
     except KeyError as missing:
         if not refusing:
             return outputs
         known = ", ".join(produced)
         raise InvalidRequest(f"output {missing} is not one of the model's outputs: {known}") from None
+
+
+def _infer_shape(tensor: ResponseOutput) -> list[int]:
+    """Return the shape of an output with its -1 replaced by the size that fits the number of values.
+
+    Raises ValueError if no size fits, or for any other invalid size.
+    """
+    shape, array = tensor.shape, tensor.data.array
+    sizes = [size for size in shape if size != -1]
+    if len(sizes) != len(shape) - 1 or any(type(size) is not int or size < 0 for size in sizes):
+        raise ValueError(f"shape {shape} holds something that is not a size")
+    count = len(tensor.data.flat()) if array is None else array.size
+    rest = prod(sizes)
+    if not rest or count % rest:
+        raise ValueError(f"{count} values do not fill shape {shape}")
+    return [count // rest if size == -1 else size for size in shape]

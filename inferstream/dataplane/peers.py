@@ -1,4 +1,4 @@
-"""Questions between the front ends of one server."""
+"""Messages between the front ends of a server: typed questions with typed replies."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -7,38 +7,42 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..errors import Code, NotFound, WorkerLost
-from ..extensions import MESSAGES, loaded
+from ..extensions.entries import MESSAGES
+from ..extensions.loading import load_group
 from ..processes.frames import PeerQuestion
 
 A = TypeVar("A")
 
 LIMIT = 10.0
-"""Seconds that a front end may take for an answer, unless whoever asks has less time."""
+"""Default timeout of a question, in seconds."""
 
 PROMPT = 1.0
-"""Seconds that each of several front ends may take."""
+"""Timeout per front end when all others are asked, in seconds."""
 
 
 class PackedQuestion(PeerQuestion[Any]):
-    """A question as processes pass it on, with the number of its kind."""
+    """An encoded question with the number of its type. Processes forward it without decoding it."""
 
     kind: int
     content: msgspec.Raw
 
 
 class Questions:
-    """The kinds of questions of a server. Each has a number, on which its processes agree by `names`."""
+    """The registry of question types. The position of a type in `names` is its number in all processes."""
 
     def __init__(self, names: Sequence[str] | None = None, strict: bool = False) -> None:
-        """`names` are those of the process that decides. This process may not know all of them."""
-        for _ in loaded(MESSAGES, strict):
-            pass  # the import defines them
+        """`names` lists the supervisor's question types, some of which this process may lack.
+
+        None in the supervisor.
+        """
+        for _ in load_group(MESSAGES, strict):
+            pass  # The import defines them.
         known = {f"{kind.__module__}.{kind.__qualname__}": kind for kind in PeerQuestion.__subclasses__()}
         self.names = sorted(known) if names is None else names
         self._kinds = [known.get(name) for name in self.names]
 
     def pack(self, question: PeerQuestion[Any]) -> PackedQuestion:
-        """Raises NotFound for a kind that the process which decides does not know."""
+        """Encode a question. Raises NotFound if the supervisor does not have this type."""
         if isinstance(question, PackedQuestion):
             return question
         if type(question) not in self._kinds:
@@ -47,7 +51,7 @@ class Questions:
         return PackedQuestion(self._kinds.index(type(question)), content)
 
     def unpack(self, packed: PackedQuestion) -> PeerQuestion[Any]:
-        """Raises NotFound for a kind that this process does not know."""
+        """Decode a question. Raises NotFound if this process does not have its type."""
         if (kind := self._kinds[packed.kind]) is None:
             raise NotFound(f"This front end knows no {self.names[packed.kind]}.")
         question: PeerQuestion[Any] = msgspec.msgpack.decode(packed.content, type=kind)
@@ -55,18 +59,18 @@ class Questions:
 
 
 class CancelCalls(PeerQuestion[int]):
-    """Cancel the calls with this id and these credentials. The answer is their number."""
+    """Cancel the calls with this id and these credentials. The answer is the number of cancelled calls."""
 
     id: str
     credentials: str
 
 
 Ask = Callable[[int, Any], Awaitable[Any]]
-"""Sends another front end a question, and returns its answer."""
+"""Sends a question to another front end, and returns the reply."""
 
 
 class Peers:
-    """The front ends of this server, each known by its index. A server with one front end has no others."""
+    """The front ends of this server, by index. A server with a single front end has no peers."""
 
     def __init__(self, index: int = 0, count: int = 1, ask: Ask | None = None) -> None:
         self.index = index
@@ -76,15 +80,15 @@ class Peers:
 
     @property
     def alone(self) -> bool:
-        """Whether there is one front end."""
+        """Whether this is the only front end."""
         return self._count == 1
 
     def answers(self, kind: type[PeerQuestion[A]], answer: Callable[[Any], Awaitable[A]]) -> None:
-        """Let `answer` answer all questions of a kind. It may raise errors of our own."""
+        """Register the handler for a type of question. It may raise errors of this package."""
         self._answers[kind] = answer
 
     async def answer(self, question: PeerQuestion[A]) -> A:
-        """The answer of this front end. Raises NotFound, and what the answer raises."""
+        """Handle a question in this front end. Raises NotFound or the handler's errors."""
         kind = type(question)
         if kind not in self._answers:
             raise NotFound(f"The front end {self.index} answers no {kind.__name__}.")
@@ -92,9 +96,9 @@ class Peers:
         return answer
 
     async def ask(self, front_end: int, question: PeerQuestion[A], limit: float = LIMIT) -> A:
-        """The answer of one front end. Raises NotFound, WorkerLost, and what the answer raises.
+        """Send a question to one front end. Raises NotFound, WorkerLost or the handler's errors.
 
-        A front end that takes longer than `limit` seconds counts as lost.
+        A front end that does not reply within `limit` seconds counts as lost.
         """
         if front_end == self.index:
             return await self.answer(question)
@@ -108,7 +112,7 @@ class Peers:
             raise WorkerLost(f"the front end {front_end} has not answered within {limit:g} s") from None
 
     async def ask_others(self, question: PeerQuestion[A]) -> list[A]:
-        """The answers of all other front ends, except those that are lost, start or hang."""
+        """Send a question to all other front ends. Skips front ends that do not reply."""
         others = [index for index in range(self._count) if index != self.index]
         asking = (self.ask(index, question, PROMPT) for index in others)
         answers = []

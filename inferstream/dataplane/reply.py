@@ -4,42 +4,47 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
-from ..concurrency.outgoing import give
-from ..concurrency.scope import Scope, swallowed
+from ..concurrency.outgoing import for_each
+from ..concurrency.scope import Scope, swallowed_cancellation
 from ..concurrency.tasks import Tasks
 from ..errors import Abandoned
-from ..tokens import ToldUsage, usage_of
+from ..tokens import ToldUsage, read_usage
 from ..types import InferenceResponse, Parameters
 
 
 class Watcher:
-    """Observes the responses of a reply, and its end. A subclass overrides the methods that it needs.
+    """Observes the responses of a reply and its end. Subclasses override the methods they need.
 
-    Neither method may wait, and `end` may not raise. The reader gets an error of `item` in place of the response.
-    `Call.end` ends a reply from within `item`.
+    Neither method may block, and `end` must not raise. If `item` raises, the reader receives the error
+    instead of the response. `item` may call `Call.end` to stop the reply.
     """
 
     __slots__ = ()
 
     sees_items = False
-    """Whether the class overrides `item`; otherwise a reply does not call it."""
+    """Whether the class overrides `item`. If not, replies skip the call."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.sees_items = cls.item is not Watcher.item
 
     def item(self, response: InferenceResponse) -> None:
-        """Called with the first response when the watcher is added, with each other one before the reader gets it.
+        """Called with each response before the reader receives it.
 
-        A watcher that is added after the first read does not get the first response.
+        The first response is passed when the watcher is added. A watcher that is added after the first read
+        misses it.
         """
 
     def end(self, error: BaseException | None) -> None:
-        """Called once at the end: with None after the last response, with `Abandoned` if the reader left."""
+        """Called exactly once when the reply ends.
+
+        `error` is None after the last response, `Abandoned` if the reader left early, or the error that ended
+        the reply.
+        """
 
 
 class AtEnd(Watcher):
-    """Calls `function` at the end of a reply, with its error or None."""
+    """Calls `function` at the end of a reply, with the error or None."""
 
     __slots__ = ("_function",)
 
@@ -51,7 +56,7 @@ class AtEnd(Watcher):
 
 
 class CountedEnd(Watcher):
-    """Calls `function` at the end of a reply, with its error or None, and the number of its responses."""
+    """Calls `function` at the end of a reply, with the error or None and the number of responses."""
 
     __slots__ = ("_function", "_items")
 
@@ -82,8 +87,8 @@ class LastParameters(Watcher):
 
     @property
     def usage(self) -> ToldUsage:
-        """Tokens of the call and the reason of its end, as far as the responses tell them."""
-        return usage_of(self.parameters, self.first)
+        """Token counts and the finish reason, if the responses include them."""
+        return read_usage(self.parameters, self.first)
 
 
 ChangeResponse = Callable[[InferenceResponse], Awaitable[InferenceResponse]]
@@ -91,13 +96,13 @@ ChangeResponse = Callable[[InferenceResponse], Awaitable[InferenceResponse]]
 ItemSeen = Callable[[InferenceResponse], None]
 
 _closing = Tasks()
-"""Run the `finally` of models whose reader takes no step."""
+"""Tasks that close models whose reader is not waiting for a response."""
 
 
 class Responses(Protocol):
-    """The responses after the first: an async generator, or another object with `aclose`.
+    """The responses of a stream after the first: an async generator, or another object with `aclose`.
 
-    Other items are for a `Direct`, which makes responses of them.
+    The items may be any objects if a `Direct` converts them to responses.
     """
 
     async def __anext__(self) -> Any: ...
@@ -106,45 +111,50 @@ class Responses(Protocol):
 
 
 class Direct(NamedTuple):
-    """How a reply reads its model's own iterator itself. A coroutine of its own in between costs 0.5 µs an item."""
+    """Lets a reply read the model's own iterator directly.
+
+    An additional coroutine in between costs 0.5 µs per item.
+    """
 
     next: Callable[[], Awaitable[Any]]
     """Awaits the next item."""
     finish: Callable[[Any], InferenceResponse]
-    """Makes the response of an item. It may raise."""
+    """Converts an item to a response. May raise."""
     failure: Callable[[BaseException], tuple[BaseException, BaseException | None]]
-    """The error to raise for one of the model, and its cause."""
+    """Maps an error of the model to the error to raise and its cause."""
 
 
 class Reply:
-    """A reply with one response, which has already ended.
+    """A reply with a single response, which is already complete.
 
-    A handler returns it with the first response; iteration gives all responses. A reply that is not `single` is a
-    `StreamReply`, which needs `async with reply`. `async with` also works for this one.
+    Handlers return a reply once the first response exists. Iteration yields all responses, including the
+    first. If `single` is False, the reply is a stream and must be read inside `async with`, which also works
+    for single replies.
     """
 
     __slots__ = ("first",)
 
     single = True
-    """Whether this is a complete reply and not the start of a stream."""
+    """Whether the reply is complete, as opposed to the start of a stream."""
 
     def __init__(self, first: InferenceResponse | None) -> None:
         self.first = first
 
     @property
     def parameters(self) -> Parameters | None:
-        """Those of the first response, until it is read."""
+        """The parameters of the first response, or None once it has been read."""
         return None if self.first is None else self.first.parameters
 
     @property
     def usage(self) -> ToldUsage:
-        """Tokens of the call and the reason of its end, as far as the first response tells them."""
-        return usage_of(self.parameters)
+        """Token counts and the finish reason, if the first response includes them."""
+        return read_usage(self.parameters)
 
     def watch(self, watcher: Watcher) -> Self:
-        """Show `watcher` every response and the end. A single reply has already ended.
+        """Add a watcher, which is called with every response and at the end.
 
-        Watchers see a response in the order in which they were added, and the end in reverse order.
+        Watchers are called with each response in the order in which they were added, and at the end in
+        reverse order. A single reply has already ended, so the watcher's methods are called immediately.
         """
         if watcher.sees_items and self.first is not None:
             watcher.item(self.first)
@@ -152,35 +162,36 @@ class Reply:
         return self
 
     def for_each(self, take: Callable[[InferenceResponse], Awaitable[None] | None]) -> Awaitable[None]:
-        """Call `take` with each response, and let other tasks run in between.
+        """Call `take` with each response, and yield to the event loop regularly.
 
-        What `take` returns is awaited before the next response, for example `aclose(None)` for a client that wants no
-        further one.
+        If `take` returns an awaitable, it is awaited before the next response. For example, `take` can return
+        `aclose(None)` when the client needs no more responses.
         """
-        return give(self, take)
+        return for_each(self, take)
 
     async def map(self, function: "ChangeResponse") -> "Reply":
-        """The reply with `await function(response)` for each response. Watchers get the responses as they were.
+        """Return a reply that applies `await function(response)` to each response.
 
-        Raises the error of `function`; a stream raises it when it is read.
+        Watchers still receive the original responses. If `function` fails for the first response, the reply
+        is closed and the error is raised. For later responses, the stream raises the error when it is read.
         """
         assert self.first is not None
         return Reply(await function(self.first))
 
     def end(self, reason: Exception) -> None:
-        """End the reply: the reader gets `reason` at its pending or next step, and the model's `finally` runs."""
+        """End the reply early. The reader's pending or next read raises `reason`, and the model is closed."""
 
     def pace(self, interval: float) -> None:
-        """Give the reader at most one response in `interval` seconds."""
+        """Yield at most one response per `interval` seconds."""
 
     def tell(self, told: Callable[[BaseException], BaseException]) -> None:
-        """Give the reader `told(error)` in place of an error of the model. Watchers get the error itself."""
+        """Convert the model's errors with `told` for the reader. Watchers receive the original errors."""
 
     def leave(self) -> None:
-        """Count the reply as a success however it ends, because its reader has all that it wants and leaves."""
+        """Count the reply as a success however it ends, because the reader needs no more responses."""
 
     async def aclose(self, error: BaseException | None) -> None:
-        """Run the model's `finally` now, and end the watchers with `error`."""
+        """Close the model's stream, running its `finally` blocks, and call `end(error)` of all watchers."""
 
     def __aiter__(self) -> AsyncIterator[InferenceResponse]:
         return _only(self.first)
@@ -206,9 +217,10 @@ async def _only(response: InferenceResponse | None) -> AsyncIterator[InferenceRe
 
 
 class StreamReply(Reply):
-    """The start of a stream and the rest of it; `first` is None without any response, and after it has been read.
+    """A stream: the first response and the rest. `first` is None once read, or if the stream is empty.
 
-    The end of its `async with` closes the model's generator, which runs its `finally`, and then ends each watcher once.
+    Leaving `async with` closes the model's generator, which runs its `finally` blocks, and then calls `end`
+    of each watcher once.
     """
 
     __slots__ = (
@@ -244,10 +256,10 @@ class StreamReply(Reply):
         self._first_read = first is None
         self._watchers: list[Watcher] = []
         self._item: ItemSeen | None = None
-        """Calls all watchers that override `item`; None without any, because that test is cheapest."""
+        """Calls all watchers that override `item`. None if no watcher does."""
         self._reader: asyncio.Task[object] | None = None
         self._scope: Scope | None = None
-        """The reader's pending step, once it was ended: a scope for every stream would cost it 0.2 µs."""
+        """The scope of the reader's pending read. Created by `end`: a scope per stream would cost 0.2 µs."""
         self._waiting = False
         self._closed = self._left = False
 
@@ -269,14 +281,14 @@ class StreamReply(Reply):
                 _closing.start(self._close_unread(reason))
 
     async def _close_unread(self, reason: Exception) -> None:
-        if not self._waiting:  # the reader is slow or gone, and takes no further step for now
+        if not self._waiting:  # The reader is slow or gone, and is not waiting for a response.
             await self.aclose(reason)
 
     async def map(self, function: ChangeResponse) -> Reply:
-        return MappedStream(self, function)  # an object of its own, so that other streams need no test
+        return await _map_stream(self, function)  # A separate class, so that other streams need no check.
 
     def pace(self, interval: float) -> None:
-        self._next = paced(self._next, interval)
+        self._next = pace(self._next, interval)
 
     def tell(self, told: Callable[[BaseException], BaseException]) -> None:
         self._told = told
@@ -290,7 +302,8 @@ class StreamReply(Reply):
     async def __anext__(self) -> InferenceResponse:
         if not self._first_read:
             self._first_read = True
-            first, self.first = self.first, None  # a stream may be long, and its first response large
+            # Release the first response, because it may be large and the stream long.
+            first, self.first = self.first, None
             assert first is not None
             return first
         if self._scope is not None:
@@ -306,12 +319,12 @@ class StreamReply(Reply):
                 response = self._finish(response)
         except StopAsyncIteration:
             if self._scope is not None or reader.cancelling():
-                del reader  # as below
+                del reader  # See the `finally` below.
                 await self._end_despite_model()
             del reader
             await self.aclose(None)
             raise
-        except BaseException as raised:  # a cancel ends the stream too
+        except BaseException as raised:  # Including cancellation.
             error, cause = (raised, None) if self._direct is None else self._direct.failure(raised)
             try:
                 if self._scope is not None and self._scope.over(error):
@@ -323,7 +336,8 @@ class StreamReply(Reply):
                     error.__cause__ = cause
                 raise (error if self._told is None else self._told(error)) from error.__cause__
             finally:
-                # Their tracebacks refer to this frame, and a cancelled task to its error: both would be cycles.
+                # The tracebacks refer to this frame, and a cancelled task refers to its error. Both would be
+                # reference cycles.
                 del error, cause, reader
         finally:
             self._waiting = False
@@ -335,17 +349,17 @@ class StreamReply(Reply):
         return response
 
     async def _end_by(self, scope: Scope) -> NoReturn:
-        """Close the model, and raise the reason for which the reply was ended, once."""
+        """Close the model, and raise the reason that was passed to `end`."""
         await self.aclose(scope.reason)
         self._scope = None
-        raise scope.taken() from None
+        raise scope.take_reason() from None
 
     async def _end_despite_model(self) -> NoReturn:
-        """The model swallowed a cancel and went on, or ended its stream. The cancel still counts."""
-        if self._scope is not None and self._scope.over(swallowed()):
+        """Raise the cancellation that the model swallowed by yielding another item or ending its stream."""
+        if self._scope is not None and self._scope.over(swallowed_cancellation()):
             await self._end_by(self._scope)
-        await self.aclose(swallowed())
-        raise swallowed()
+        await self.aclose(swallowed_cancellation())
+        raise swallowed_cancellation()
 
     async def aclose(self, error: BaseException | None) -> None:
         if self._closed:
@@ -361,7 +375,7 @@ class StreamReply(Reply):
                 watcher.end(error)
 
     async def __aenter__(self) -> Self:
-        # Once per stream, because a lookup of the current task costs as much as a small response.
+        # Once per stream, because looking up the current task takes as long as a small response.
         self._reader = asyncio.current_task()
         return self
 
@@ -371,26 +385,28 @@ class StreamReply(Reply):
 
 
 class MappedStream(Reply):
-    """A stream whose reader gets `function(response)`. All else is that of the stream, which may be mapped itself."""
+    """A stream that applies `function` to each response, and otherwise delegates to the original stream."""
 
     __slots__ = ("_function", "_stream")
 
     single = False
 
-    def __init__(self, stream: "StreamReply | MappedStream", function: ChangeResponse) -> None:
+    def __init__(
+        self,
+        stream: "StreamReply | MappedStream",
+        function: ChangeResponse,
+        first: InferenceResponse | None,
+    ) -> None:
+        super().__init__(first)
         self._stream = stream
         self._function = function
-
-    @property
-    def first(self) -> InferenceResponse | None:  # type: ignore[override]  # a slot of the base
-        return self._stream.first
 
     def watch(self, watcher: Watcher) -> Self:
         self._stream.watch(watcher)
         return self
 
     async def map(self, function: ChangeResponse) -> Reply:
-        return MappedStream(self, function)
+        return await _map_stream(self, function)
 
     def end(self, reason: Exception) -> None:
         self._stream.end(reason)
@@ -411,7 +427,9 @@ class MappedStream(Reply):
         return self
 
     async def __anext__(self) -> InferenceResponse:
-        return await self._function(await self._stream.__anext__())
+        response = await self._stream.__anext__()
+        first, self.first = self.first, None
+        return await self._function(response) if first is None else first
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
@@ -421,8 +439,20 @@ class MappedStream(Reply):
         await self._stream.__aexit__(kind, error, traceback)
 
 
-def paced(following: Callable[[], Awaitable[Any]], interval: float) -> Callable[[], Awaitable[Any]]:
-    """`following` at a rate of one item in `interval` seconds."""
+async def _map_stream(stream: "StreamReply | MappedStream", function: ChangeResponse) -> MappedStream:
+    """Map the first response now, because its headers are sent before the stream is read."""
+    first = stream.first
+    if first is not None:
+        try:
+            first = await function(first)
+        except BaseException as error:  # Including cancellation.
+            await stream.aclose(error)
+            raise
+    return MappedStream(stream, function, first)
+
+
+def pace(following: Callable[[], Awaitable[Any]], interval: float) -> Callable[[], Awaitable[Any]]:
+    """Limit an iterator's `__anext__` to one item per `interval` seconds."""
     loop = asyncio.get_running_loop()
     due = loop.time() + interval
 
@@ -431,7 +461,8 @@ def paced(following: Callable[[], Awaitable[Any]], interval: float) -> Callable[
         if (early := due - loop.time()) > 0:
             await asyncio.sleep(early)
         item = await following()
-        due = max(due + interval, loop.time())  # a late item may be followed sooner, so that the rate is kept
+        # A late item shortens the next interval, which keeps the average rate.
+        due = max(due + interval, loop.time())
         return item
 
     return next_item

@@ -1,4 +1,4 @@
-"""`ServerParts`: what the stages and edges of one server have in common."""
+"""`ServerParts`: objects that the stages and edges of a server share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,44 +18,44 @@ T = TypeVar("T")
 
 
 class ServedVersion(Protocol):
-    """One version of a model, as it is served."""
+    """One version of a model that is being served."""
 
     execution: "Execution"
     meters: "ModelMeters"
     handler: "Handler"
     capacity: int
-    """Calls that model code can run at once."""
+    """Number of calls that the model can run concurrently."""
 
 
 class ServedModels(Protocol):
-    """The models that serve now."""
+    """The models that are being served."""
 
     def items(self) -> "Sequence[tuple[ModelKey, ServedVersion]]":
-        """Each version by name and version."""
+        """Return all versions, by name and version."""
 
     def default(self, name: str) -> ServedVersion | None:
-        """The version that serves calls without one."""
+        """Return the version that serves calls without a version."""
 
     def serving(self, name: str, version: str | None = None) -> ServedVersion:
-        """Raises ModelNotFound, ModelNotReady, Draining, NotLoaded."""
+        """Look up a version. Raises ModelNotFound, ModelNotReady, Draining or NotLoaded."""
 
 
 @dataclass(frozen=True)
 class ServerParts:
-    """A server, in each of its processes with ports, as its stages and edges see it."""
+    """Shared objects of a server process with ports, for stages and edges."""
 
     settings: Settings
     meters: "Meters"
     models: ServedModels | None = None
-    """None if there are no other models than the one at hand."""
+    """None if the current model is the only one."""
     peers: Peers = field(default_factory=Peers)
-    """The other processes with ports."""
+    """The other front-end processes."""
     at_stop: list[Callable[[], None]] = field(default_factory=list, init=False, repr=False, compare=False)
-    """Called when the server stops, before it waits for its calls."""
+    """Callbacks for shutdown, which run before the server waits for its calls."""
     _made: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of(self, make: "Callable[[ServerParts], T]") -> T:
-        """What `make` makes of these parts, once for the server."""
+        """Return `make(self)`, cached per server."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]

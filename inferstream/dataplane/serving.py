@@ -1,14 +1,15 @@
-"""The models that this front end serves, by name and version. Changes lose no call."""
+"""The models that this front end serves, by name and version. Replacing a model loses no calls."""
 
 import asyncio
 import logging
 from abc import ABC, abstractmethod
 from time import time
 
-from ..errors import Draining, ModelNotFound, ModelNotReady
-from ..extensions import MESSAGES, loaded
+from ..errors import HINT, Draining, ModelNotFound, ModelNotReady
+from ..extensions.entries import MESSAGES
+from ..extensions.loading import load_group
 from ..handlers import CustomHandler
-from ..repository.apps import app_of
+from ..repository.apps import find_app
 from ..settings import Settings
 from ..settings.versions import newest
 from ..signature import Signature
@@ -19,11 +20,11 @@ from ..types import RepositoryIndexResponseItem, State
 from .access import Authority
 from .caller import Caller
 from .edges import CallEdges, Callee
-from .elsewhere import Elsewhere
 from .execution.base import Execution
 from .first_calls import FirstCalls, ModelKey, NotLoaded
+from .other_front_ends import ModelInOtherFrontEnds
 from .peers import Peers
-from .pipeline import build_pipeline, build_shared
+from .pipeline import build_pipeline, build_shared_objects
 from .server_parts import ServerParts
 from .stages.access_log import AccessLog
 from .stages.base import ChooseVersion, Pipeline
@@ -31,33 +32,33 @@ from .stages.live import Live
 
 logger = logging.getLogger("inferstream.dataplane")
 
-MOST_NAMES = 10
-"""Names of models in an error."""
+MAX_NAMES = 10
+"""Maximum number of model names in an error message."""
 
 
 class ServedModel:
     def __init__(
-        self, execution: Execution, pipeline: Pipeline, elsewhere: "Elsewhere | None" = None
+        self, execution: Execution, pipeline: Pipeline, elsewhere: "ModelInOtherFrontEnds | None" = None
     ) -> None:
         self.execution = execution
         self.pipeline = pipeline
         self.meters = pipeline.meters
         self.elsewhere = elsewhere
         self.withdrawn = False
-        """Whether it gets no more calls, because it is retired or the server stops."""
+        """Whether it receives no new calls, because it was retired or the server is stopping."""
         self.priority = execution.settings.default_priority
         rate = execution.settings.items_per_second
         self.pace = 0.0 if rate is None else 1 / rate
-        """Seconds between two responses of a stream, unless its request says otherwise."""
+        """Default interval between two responses of a stream, in seconds."""
         self.choose = pipeline.choose
-        """Chooses the version for calls without one, if this is the version that would get them."""
+        """Selects the version for calls without one, if this is the default version."""
         self.created = int(time())
-        """When it was loaded, in seconds since 1970."""
+        """Load time, in seconds since 1970."""
         batches = BatchMeters in pipeline.meters.stages
         self.capacity = execution.capacity * (execution.settings.max_batch_size if batches else 1)
-        """Calls that model code here can run at once, those in batches included."""
+        """Number of calls that this model can run concurrently here, including calls in batches."""
         self.load_seconds = 0.0
-        """Seconds that its load took, in all processes together."""
+        """Total load time in all processes, in seconds."""
         assert pipeline.live is not None
         self.live = pipeline.live
         self.handler = pipeline.handler
@@ -68,28 +69,28 @@ class ServedModel:
         return self.execution.ready
 
     def record_to(self, lines: AccessLines) -> None:
-        """Give the records of its calls to subscribers; only to be called where the log is off."""
+        """Send access records of this model's calls to subscribers. Only valid if the access log is off."""
         self.handler, self.refuse = self.pipeline.handler, self.pipeline.refuse
         if lines.on:
             self.handler = AccessLog(self.handler, lines)
-            self.refuse = None  # refused calls have a record too
+            self.refuse = None  # Rejected calls need a record as well.
 
     async def retire(self, grace: float) -> None:
-        """Unload after the calls in progress, or after `grace` seconds."""
+        """Unload the model once its calls have finished, or after `grace` seconds."""
         try:
             async with asyncio.timeout(grace):
-                await self.live.emptied()
+                await self.live.wait_until_empty()
         except TimeoutError:
             self.live.fail(Draining(f"Model {self.execution.settings.name} is being unloaded."))
         for act in self.pipeline.at_retirement:
             act()
         if self.elsewhere is not None:
-            await self.elsewhere.released()  # workers run the calls of all front ends
+            await self.elsewhere.wait_for_release()  # Workers run the calls of all front ends.
         await self.execution.unload()
 
 
 class Serving(ABC):
-    """The models that are loaded, and the states of others. A subclass changes them."""
+    """The models that are loaded, and the states of all others. Subclasses change them."""
 
     def __init__(
         self, settings: Settings, access: Authority, meters: Meters, peers: Peers | None = None
@@ -97,69 +98,71 @@ class Serving(ABC):
         self._settings = settings
         self._access = access
         self.edges = CallEdges(self._callee)
-        self._shared = build_shared(settings, meters, self, peers, self.edges, access.shares_responses)
+        self._shared = build_shared_objects(
+            settings, meters, self, peers, self.edges, access.shares_responses
+        )
         if not self._shared.peers.alone:
-            for _, part in loaded(MESSAGES, settings.strict):
+            for _, part in load_group(MESSAGES, settings.strict):
                 if callable(part):
-                    self._shared.of(part)  # others may ask before the first request
+                    self._shared.of(part)  # Other front ends may send messages before the first request.
         self.lines = self._shared.lines
-        """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
+        """The sink of the access log. While it has no subscribers, models have no stage for it."""
         self.lines.changed = self._record_calls
         self.subscribers = Subscribers(self.lines)
         self._served: dict[ModelKey, ServedModel] = {}
         self._defaults: dict[str, ServedModel] = {}
         self.routes: list[tuple[CustomHandler, str]] = []
-        """REST routes of models with the models' names. A new list whenever a model is loaded or unloaded."""
+        """REST routes that models define, with the models' names. Replaced whenever models change."""
         self.faceted: dict[type, list[tuple[ModelKey, ServedModel]]] = {}
-        """The models that have a facet of a type, updated with `routes`."""
+        """The models that have a facet of each type. Updated together with `routes`."""
         self.typed: list[tuple[str, Signature]] = []
-        """Models with a typed RPC, by name. A new list whenever a model is loaded or unloaded."""
+        """Models with a typed RPC, sorted by name. Replaced whenever models change."""
         self._states: dict[ModelKey, tuple[State, str]] = {}
         self.first_calls = FirstCalls(self._load_first)
         self._retiring: dict[asyncio.Task[None], ServedModel] = {}
         self.leaving = False
-        """Not ready, but still serving while a load balancer notices."""
+        """Whether the server reports that it is not ready, but keeps serving until load balancers notice."""
         self.draining = False
         self.listing = False
-        """Whether a start has not read yet which models there are: any may be."""
+        """Whether startup has not listed the models yet, so that any model may exist."""
 
     @property
     def parts(self) -> ServerParts:
-        """What the stages and edges of this server have in common."""
+        """The objects that this server's stages and edges share."""
         return self._shared
 
     @property
     @abstractmethod
     def ready(self) -> bool:
-        """Whether every model that should serve does."""
+        """Whether every expected model is ready."""
 
     @abstractmethod
     async def index(self, ready: bool) -> list[RepositoryIndexResponseItem]:
-        """Every version on disk or in memory; with `ready` only those that serve."""
+        """Return every version on disk or in memory, or only the versions that serve if `ready`."""
 
     @abstractmethod
     async def load(self, name: str) -> None:
-        """Load every version of a model on disk. Raises ModelNotFound, ModelLoadFailed."""
+        """Load every version of a model on disk. Raises ModelNotFound or ModelLoadFailed."""
 
     @abstractmethod
     async def unload(self, name: str) -> bool:
-        """Retire every version of a model after its calls in progress; False without any."""
+        """Retire every version of a model once its calls have finished. Returns False if there are none."""
 
     async def _load_first(self, key: ModelKey) -> None:
-        """Load a model for its first calls. Raises ModelNotReady, OutOfMemory."""
-        raise ModelNotReady(*key)  # with several front ends, none loads on demand
+        """Load a model for its first calls. Raises ModelNotReady or OutOfMemory."""
+        raise ModelNotReady(*key)  # With several front ends, no model loads on demand.
 
-    def on_demand(self, name: str, version: str | None = None) -> ModelKey | None:
-        """The version that would answer such a call, where its first call loads it; None for other models."""
+    def find_on_demand(self, name: str, version: str | None = None) -> ModelKey | None:
+        """Return the version that would serve a call if it loads on demand, or None."""
         versions = [
             its
-            for its, state in self._stated(name, version)
+            for its, state in self._unavailable_versions(name, version)
             if state is State.READY or (name, its) in self.first_calls
         ]
         return (name, newest(versions)) if versions else None
 
-    def _stated(self, name: str, version: str | None) -> list[tuple[str | None, State]]:
-        """The versions of a model that do not serve, or the one that is asked for, with their states."""
+    def _unavailable_versions(self, name: str, version: str | None) -> list[tuple[str | None, State]]:
+        """Return the versions that are not serving, with their states. `version` limits them to one."""
         return [
             (its, state)
             for (known, its), (state, _) in self._states.items()
@@ -167,40 +170,44 @@ class Serving(ABC):
         ]
 
     def serving(self, name: str, version: str | None = None, caller: Caller | None = None) -> ServedModel:
-        """The model, if it is ready; of one with a `split` the version for the caller.
+        """Return the model, if it is ready.
 
-        Raises Draining, ModelNotFound, ModelNotReady, NotLoaded.
+        If traffic is split between versions, one is chosen for the caller. Raises Draining, ModelNotFound,
+        ModelNotReady or NotLoaded.
         """
         if self.draining:
             raise Draining
-        return self._reached(name, version, caller)
+        return self._resolve(name, version, caller)
 
     async def _callee(self, name: str) -> Callee:
-        """A model for a call by another one, also while the server drains. Raises ModelNotFound, ModelNotReady."""
+        """Return the model for a call by another model, even while the server drains.
+
+        Raises ModelNotFound or ModelNotReady.
+        """
         while True:
             try:
-                served = self._reached(name)
+                served = self._resolve(name)
                 return Callee(served.execution, served.handler, served.pipeline.app)
             except NotLoaded as unloaded:
                 if self.draining:
                     raise Draining from None
                 await self.first_calls.wait(unloaded.key)
 
-    def _reached(self, name: str, version: str | None = None, caller: Caller | None = None) -> ServedModel:
+    def _resolve(self, name: str, version: str | None = None, caller: Caller | None = None) -> ServedModel:
         try:
             served = self.get(name, version)
         except ModelNotReady:
-            if (key := self.on_demand(name, version)) is None:
+            if (key := self.find_on_demand(name, version)) is None:
                 raise
             raise NotLoaded(key) from None
         if served.choose is not None and caller is not None and not version:
-            served = self._chosen(served.choose, name, caller) or served
+            served = self._choose_version(served.choose, name, caller) or served
         if not served.ready:
             raise ModelNotReady(name, version)
         return served
 
-    def _chosen(self, choose: ChooseVersion, name: str, caller: Caller) -> ServedModel | None:
-        """The version for a caller, of those that are ready; None for the default."""
+    def _choose_version(self, choose: ChooseVersion, name: str, caller: Caller) -> ServedModel | None:
+        """Return the version for a caller, among the ready ones. Returns None for the default version."""
 
         def is_ready(version: str) -> bool:
             served = self._served.get((name, version))
@@ -210,27 +217,33 @@ class Serving(ABC):
         return None if version is None else self._served[name, version]
 
     def get(self, name: str, version: str | None = None) -> ServedModel:
-        """The model, ready or not. Raises ModelNotFound, and ModelNotReady while loading or after a failed load."""
+        """Return the model, whether or not it is ready.
+
+        Raises ModelNotFound, or ModelNotReady while it loads or after its load failed.
+        """
         served = self._served.get((name, version)) if version else self._defaults.get(name)
         if served is None:
-            states = {state for _, state in self._stated(name, version)}
+            states = {state for _, state in self._unavailable_versions(name, version)}
             if not states and not self.listing:
-                raise ModelNotFound(name, version, self._there_are(name))
+                raise ModelNotFound(name, version, self._list_available(name))
             raise ModelNotReady(name, version, failed=states == {State.UNAVAILABLE})
         return served
 
-    def _there_are(self, name: str) -> str:
-        """Which models or versions there are. Where nobody is refused, metadata and OpenAI's API list them as well.
+    def _list_available(self, name: str) -> str:
+        """List the available versions or models, for an error message.
 
-        MLServer clients compare the message with MLServer's.
+        Empty if clients are restricted, or if the message must match MLServer's, which MLServer clients
+        compare.
         """
         if self._settings.status_profile == "mlserver" or self._access.restricts:
             return ""
         versions = [version for known, version in self._served if known == name and version]
         if versions:
-            return f"it has {_listed('version', sorted(versions, key=lambda its: (len(its), its)))}"
+            return f"it has {_format_names('version', sorted(versions, key=lambda its: (len(its), its)))}"
+        if name in self._defaults:
+            return f"it has no versions{HINT}leave the version out"
         names = sorted(self._defaults)
-        return f"there {'is' if len(names) == 1 else 'are'} {_listed('model', names)}" if names else ""
+        return f"there {'is' if len(names) == 1 else 'are'} {_format_names('model', names)}" if names else ""
 
     @property
     def unserved(self) -> dict[ModelKey, tuple[State, str]]:
@@ -238,22 +251,22 @@ class Serving(ABC):
         return self._states
 
     def default(self, name: str) -> ServedModel | None:
-        """The version of a model that answers calls without a version."""
+        """Return the version of a model that serves calls without a version."""
         return self._defaults.get(name)
 
     def items(self) -> list[tuple[ModelKey, ServedModel]]:
-        """Every model that is loaded, by name and version."""
+        """Return all loaded models, by name and version."""
         return [*self._served.items()]
 
-    def lives(self) -> list[Live]:
-        """The calls in progress of every model, those that are retired included."""
+    def calls_in_progress(self) -> list[Live]:
+        """Return the calls in progress of all models, including retired ones."""
         return [served.live for served in (*self._served.values(), *self._retiring.values())]
 
     def names(self) -> list[ModelKey]:
         return [*self._served]
 
     def summary(self) -> list[tuple[str, str, str, str, str]]:
-        """Name, version, capabilities, time of the load and state of every model, for people."""
+        """Return the name, version, capabilities, load time and state of every model, for display."""
         rows = [
             (
                 name,
@@ -270,24 +283,24 @@ class Serving(ABC):
         ]
         return sorted(rows)
 
-    async def _around(self, execution: Execution) -> Pipeline:
-        """Put the stages around a model. If that fails, unload it. Raises ModelLoadFailed."""
+    async def _build_pipeline(self, execution: Execution) -> Pipeline:
+        """Wrap a model in its stages. If that fails, unload it. Raises ModelLoadFailed."""
         try:
-            app = await app_of(execution.settings)
+            app = await find_app(execution.settings)
             return build_pipeline(execution, self._shared, app)
-        except BaseException:  # a cancelled load too
+        except BaseException:  # Including cancellation.
             self.edges.remove(execution)
             await execution.unload()
             raise
 
     def _put(self, key: ModelKey, served: ServedModel) -> None:
-        """Serve this version from now on, and retire the version in its place."""
+        """Serve this version from now on, and retire its predecessor."""
         self._states.pop(key, None)
         if self.lines.on and not self._settings.access_log:
             served.record_to(self.lines)
         old = self._served.get(key)
         self._served[key] = served
-        if old is None:  # sorted here, because the load is counted twenty times a second
+        if old is None:  # Sorted here, because load reports read this 20 times per second.
             self._served = dict(sorted(self._served.items(), key=lambda item: (item[0][0], item[0][1] or "")))
         self._choose_default(key[0])
         if old is not None:
@@ -305,9 +318,9 @@ class Serving(ABC):
         return task
 
     def _choose_default(self, name: str) -> None:
-        """Choose the unversioned model, else the highest version, for calls without a version."""
+        """Choose the default for calls without a version: the unversioned model, or the highest version."""
         versions = [version for known, version in self._served if known == name]
-        waiting = [its for its, state in self._stated(name, None) if state is State.READY]
+        waiting = [its for its, state in self._unavailable_versions(name, None) if state is State.READY]
         if versions and (key := (name, newest([*versions, *waiting]))) in self._served:
             self._defaults[name] = self._served[key]
         else:
@@ -326,33 +339,33 @@ class Serving(ABC):
         ]
 
     async def stop(self, grace: float) -> None:
-        """Refuse new calls, give those in progress `grace` seconds, and end the rest."""
+        """Reject new calls, wait up to `grace` seconds for calls in progress, and cancel the rest."""
         self.draining = True
         self.first_calls.cancel()
         for served in self._served.values():
             served.withdrawn = True
         for act in self._shared.at_stop:
             act()
-        lives = self.lives()
+        lives = self.calls_in_progress()
         try:
             async with asyncio.timeout(grace):
-                await asyncio.gather(*(live.emptied() for live in lives))
+                await asyncio.gather(*(live.wait_until_empty() for live in lives))
         except TimeoutError:
             for live in lives:
                 live.fail(Draining())
         self.subscribers.end()
 
     async def unload_all(self, limit: float) -> None:
-        """Run every model's `unload`, for at most `limit` seconds in all."""
+        """Call `unload` of every model, within `limit` seconds in total."""
         try:
             async with asyncio.timeout(limit):
                 unloading = (served.execution.unload() for served in self._served.values())
                 await asyncio.gather(*unloading, *self._retiring)
         except TimeoutError:
-            logger.error("models were still unloading after %g s", limit)
+            logger.error("models are still unloading after %g s; no longer waiting", limit)
 
 
-def _listed(what: str, names: list[str]) -> str:
-    """`model a`, `models a, b`; of many names the first."""
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"{what}{'s' if len(names) > 1 else ''} {', '.join(names[:MOST_NAMES])}{more}"
+def _format_names(what: str, names: list[str]) -> str:
+    """Format up to `MAX_NAMES` names, such as `model a` or `models a, b`."""
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"{what}{'s' if len(names) > 1 else ''} {', '.join(names[:MAX_NAMES])}{more}"

@@ -1,4 +1,4 @@
-"""The number of calls of a model that may run at once, and the queues of those that wait."""
+"""`Slots`, the concurrency limit of a model, and `Queue`, a priority queue for waiting calls."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -8,14 +8,14 @@ from .call import HIGHEST, LOWEST, Call
 
 
 class Slots:
-    """A number of calls that may run at once. It may change while the model serves."""
+    """The number of calls that may run concurrently. It can change while the model is being served."""
 
     def __init__(self, count: int) -> None:
         self.count = count
         self._watchers: list[Callable[[int], None]] = []
 
     def watch(self, resized: Callable[[int], None]) -> None:
-        """Call `resized` with each new number."""
+        """Register a callback for changes. It is called with the new number."""
         self._watchers.append(resized)
 
     def resize(self, count: int) -> None:
@@ -24,8 +24,8 @@ class Slots:
             for resized in self._watchers:
                 resized(count)
 
-    def through(self, derive: Callable[[int], int]) -> Self:
-        """Slots whose number follows from this one."""
+    def derive(self, derive: Callable[[int], int]) -> Self:
+        """Create slots whose number is always `derive(self.count)`."""
         derived = type(self)(derive(self.count))
         self.watch(lambda count: derived.resize(derive(count)))
         return derived
@@ -36,17 +36,17 @@ Value = TypeVar("Value")
 
 
 class Queue(Generic[Waiter]):
-    """Each step down in priority counts as `aging` seconds of later arrival.
+    """A priority queue with aging: one priority level is worth `aging` seconds of waiting time.
 
-    A call overtakes less urgent calls that arrived up to so many seconds earlier. The least urgent call still gets its
-    turn: no call that arrives after this head start overtakes it.
+    A call overtakes calls of the next lower priority only if they arrived at most `aging` seconds before it.
+    Therefore, no call starves.
     """
 
     def __init__(self, aging: float) -> None:
         self._aging = aging
         self._lanes: list[OrderedDict[Waiter, float]] = [OrderedDict() for _ in range(LOWEST + 1)]
         self.length = 0
-        """Waiting calls, for callers that ask so often that `len` is too slow."""
+        """Number of waiting calls. Hot paths read this attribute because it is faster than `len`."""
 
     def __len__(self) -> int:
         return self.length

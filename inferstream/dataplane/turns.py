@@ -1,8 +1,9 @@
-"""Whose turn it is among the calls that wait for a model."""
+"""Interfaces for scheduling policies, which determine the order of waiting calls."""
 
 from typing import Any, Protocol, TypeVar
 
-from ..extensions import TURNS, loaded
+from ..extensions.entries import TURNS
+from ..extensions.loading import load_group
 from ..settings import Settings
 from .call import Call
 
@@ -10,44 +11,47 @@ Waiter = TypeVar("Waiter")
 
 
 class WaitingCalls(Protocol[Waiter]):
-    """A queue of calls, each with the object that gets its turn."""
+    """A queue of waiting calls. When `pop` returns the object (`turn`) of a call, the server resumes it."""
 
     length: int
 
     def __len__(self) -> int: ...
 
     def add(self, turn: Waiter, call: Call, now: float) -> None:
-        """Let a call wait. `now` is on the event loop's clock."""
+        """Add a call. `now` is on the event loop's clock."""
 
     def remove(self, turn: Waiter, call: Call) -> None:
-        """Let a call leave, if it still waits."""
+        """Remove a call, if it is still waiting."""
 
     def pop(self) -> Waiter:
-        """Take out the next one."""
+        """Remove and return the next entry."""
 
 
 class Turns(Protocol):
-    """The turns in the queues of one model in one process. The default: first come, first served by priority."""
+    """The scheduling policy for a model's queues in one process.
+
+    The default is first come, first served within each priority.
+    """
 
     @classmethod
     def is_on(cls, settings: Settings) -> bool:
-        """Whether the models of a server have it. Runs in the process of the server."""
+        """Whether the settings enable this policy. Runs in the server process."""
 
     @staticmethod
     def charge(call: Call, name: str) -> None:
-        """Give a call that no client has made the turns of `name`, which is charged with its tokens."""
+        """Schedule a call without a client as a call of `name`, which is charged for its tokens."""
 
     def queue(self, aging: float) -> WaitingCalls[Any]:
-        """A new queue. `aging` is the setting `priority_aging`, in seconds."""
+        """Create a queue. `aging` is the setting `priority_aging`, in seconds."""
 
     def start(self, call: Call) -> None:
-        """Called with each call that starts, which may have waited."""
+        """Called when a call starts, whether or not it had to wait."""
 
     def settle(self, call: Call, tokens: int) -> None:
-        """Called when one request of a bidirectional stream has used so many tokens."""
+        """Called when one request of a bidirectional stream has used `tokens` tokens."""
 
 
 def find_turns(settings: Settings) -> str:
-    """The class of turns that these settings turn on, as `module:object`; empty for none."""
-    classes = (plugin.value for plugin, turns in loaded(TURNS, settings.strict) if turns.is_on(settings))
+    """Return the policy class that the settings enable, as `module:object`, or an empty string."""
+    classes = (plugin.value for plugin, turns in load_group(TURNS, settings.strict) if turns.is_on(settings))
     return next(classes, "")

@@ -1,4 +1,4 @@
-"""The extension API, version 1: what a plug-in may import beside the public names of the package."""
+"""The extension API, version 1. Plug-ins may import these names in addition to the public ones."""
 
 from ._extension import API, Artefact, Extension, Flag, Position
 

@@ -1,4 +1,4 @@
-"""`Extension`: everything that a plug-in brings to the server, as one value."""
+"""`Extension`: a single value that lists everything a plug-in adds to the server."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -7,28 +7,28 @@ from typing import Literal
 __all__ = ["API", "Artefact", "Extension", "Flag", "Position"]
 
 API = 1
-"""The version of the extension API that this server has."""
+"""The version of the extension API that this server implements."""
 
 Named = Mapping[str, str]
-"""What a plug-in brings, by its name: `"module:object"`, which is imported when it is needed."""
+"""Objects that a plug-in adds, by name. Each is a `"module:object"` string, imported on first use."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """A part and its place in the order: next to the part with the name `inside` or `outside`.
+    """An entry in an ordered list, placed directly inside or outside the entry with the given name.
 
-    If there is no such part, it gets the place of a part that names none.
+    Naming an entry that does not exist is an error.
     """
 
     value: str
-    """`"module:object"`."""
+    """The object to add, as `"module:object"`."""
     _: KW_ONLY
     inside: str = ""
     outside: str = ""
 
 
 Placed = Mapping[str, str | Position]
-"""As `Named`, where the order counts."""
+"""Like `Named`, for lists in which the order matters."""
 
 
 def _nothing() -> dict[str, str]:
@@ -37,137 +37,155 @@ def _nothing() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Flag:
-    """A flag of `server start`. It sets the setting of its name, unless a function of `starts` takes it."""
+    """A flag of `server start`. It changes the setting of the same name unless `starts` handles it."""
 
     help: str
     kind: type[bool] | type[int] | type[str] = str
-    """The type of its value. One of `bool` has no value on the command line."""
+    """The type of the value. A `bool` flag has no value on the command line."""
     _: KW_ONLY
     after: str = ""
-    """The flag below which help shows it; if there is no such flag, it is the last."""
+    """The flag that precedes this one in the help. By default, this one is shown last."""
 
 
 @dataclass(frozen=True)
 class Artefact:
-    """A kind of file by which a model without `model-settings.json` is recognised."""
+    """A file type that the server recognizes as a model without `model-settings.json`."""
 
     implementation: str
-    """The import path of the runtime that reads it."""
+    """The import path of the runtime that loads the file."""
     _: KW_ONLY
     others: Sequence[str] = ()
-    """Other runtimes that read it in some cases. Settings without trust may name these too."""
+    """Other runtimes that can load this type. Settings of untrusted models may also name these."""
     names: Sequence[str] = ()
-    """Names of such files."""
+    """File names of this type."""
     suffixes: Sequence[str] = ()
-    """Their suffixes, as `.joblib`."""
+    """File suffixes of this type, such as `.joblib`."""
     begins: bytes = b""
-    """Their first bytes. Such a kind is tried before others with the same names and suffixes."""
+    """Magic bytes at the start of the file. Types that define them are matched before all others."""
     role: Literal["model", "archive", "folder", "settings"] = "model"
-    """What the file is: a model, an archive of a model and its settings, the description of the folder that it is in,
-    or settings of another server."""
+    """The role of the file.
+
+    - `model`: a model
+    - `archive`: an archive of a model and its settings
+    - `folder`: a file that describes the folder it is in
+    - `settings`: a settings file of another server
+    """
     settings: str = ""
-    """`"module:function"`: the settings for the path of an archive, of a described folder, or of such settings."""
+    """`"module:function"`: reads settings from the path of the archive, description or settings file."""
     leads: bool = False
-    """Whether other artefacts beside it belong to its model."""
+    """Whether other artefacts in the same folder belong to this model."""
     is_part: bool = False
-    """Whether several files of the kind in a folder are parts of one model."""
+    """Whether several files of this type in one folder are shards of one model."""
     weights: str = ""
-    """A pattern of files in a described folder, beside which files of a kind that `yields` are not its model."""
+    """A glob pattern for weights in a described folder. If it matches, types with `yields` are ignored."""
     yields: bool = False
     data: Sequence[str] = ()
-    """Suffixes of files that a model without trust may have, because the runtime runs and unpickles nothing in them."""
+    """Suffixes of files that are safe in untrusted models: the runtime never executes or unpickles them."""
 
 
 @dataclass(frozen=True)
 class Extension:
-    """A plug-in. Its package names this value as an entry point of the group `inferstream.extensions`.
+    """A plug-in. Its package declares this value as an entry point in the group `inferstream.extensions`.
 
-    The module of the value is imported by each process and each command: it should import nothing else.
+    Every process and command imports the module that defines the value, so the module should import nothing
+    else.
     """
 
     name: str
     _: KW_ONLY
     api: int = API
-    """The version of the extension API for which it is written."""
+    """The version of the extension API that the plug-in was written for."""
     requires: Sequence[str] = ()
-    """Names of the plug-ins that it imports."""
+    """Names of the plug-ins that this one imports."""
     settings: str = ""
-    """`"module:Class"` of a `Section`, whose fields join `settings.json` and the variables of the server."""
+    """`"module:Class"` of a `Section`, whose fields join the server settings (file and environment)."""
     model_settings: str = ""
-    """The same for `model-settings.json` and the variables of models."""
+    """`"module:Class"` of a `Section`, whose fields join the model settings (file and environment)."""
     variables: Sequence[str] = ()
-    """Variables that it reads besides its settings, without the prefix `INFERSTREAM_`."""
+    """Other environment variables that the plug-in reads, without the prefix `INFERSTREAM_`."""
     flags: Mapping[str, Flag] = field(default_factory=dict)
-    """Flags of `server start`, by name, as `max-words`."""
+    """Additional flags of `server start`, by name, for example `max-words`."""
     starts: Named = _nothing()
-    """Functions of a `ServerStart`, which turn flags into settings, and give settings that nobody names."""
+    """Functions that take a `ServerStart`, turn flags into settings and supply defaults."""
     commands: Named = _nothing()
-    """Commands of `server`: functions with annotations of Typer, or an application of Typer."""
+    """Subcommands of `server`: annotated functions for Typer, or Typer applications."""
+    panels: Mapping[str, str] = field(default_factory=dict)
+    """The heading of each command in `server --help`, such as `Build`. The default is `Other`."""
     dialects: Named = _nothing()
-    """Subclasses of `HttpDialect`, which serve paths of the REST port."""
+    """Subclasses of `HttpDialect`, which serve paths on the REST port."""
     stream_dialects: Named = _nothing()
-    """Subclasses of `StreamDialect`, each by its name, which serve streams of ModelStreamInfer."""
+    """Subclasses of `StreamDialect`, by name, which serve ModelStreamInfer streams."""
     rpcs: Named = _nothing()
-    """Functions or classes that make an `RpcService` of a dataplane, settings and meters, or None."""
-    messages: Named = _nothing()
-    """Modules that define a `PeerQuestion` between the processes of a server, or functions of `ServerParts` in them,
-    which make what answers when the server starts."""
-    authority: str = ""
-    """`"module:Class"` of an `Authority`, which decides who may do what if the settings turn it on."""
-    actions: Named = _nothing()
-    """Objects of `Action`: operations of its paths and RPCs, which need a scope of their own."""
-    doors: Named = _nothing()
-    """Subclasses of `Door`, which bring requests from elsewhere."""
-    stages: Placed = _nothing()
-    """Stage factories, which join inside the middleware unless they name a place."""
-    edges: Placed = _nothing()
-    """Functions of `ServerParts` that make an `Edge` around requests, RPCs and sockets, or None if it is off.
+    """Functions or classes that take the dataplane, settings and meters.
 
-    The edge joins outside the others unless it names a place.
+    They return an `RpcService` or None.
+    """
+    messages: Named = _nothing()
+    """Modules that define a `PeerQuestion`, a message between the processes of a server.
+
+    An entry may also be a function in such a module. It takes `ServerParts` and creates the handler when the
+    server starts.
+    """
+    authority: str = ""
+    """`"module:Class"` of an `Authority`, which authorizes requests if the settings enable it."""
+    actions: Named = _nothing()
+    """`Action` objects: operations of the plug-in's paths and RPCs that need their own scope."""
+    doors: Named = _nothing()
+    """Subclasses of `Door`, which receive requests from other systems, such as message queues."""
+    stages: Placed = _nothing()
+    """Stage factories. By default, stages are placed inside the middleware."""
+    edges: Placed = _nothing()
+    """Functions that take `ServerParts` and return an `Edge` around requests, RPCs and sockets.
+
+    They return None if the edge is disabled. By default, an edge is placed outside the existing ones.
     """
     call_values: Named = _nothing()
-    """Objects of `CallValue` that pack what they keep with a call for a worker process."""
+    """`CallValue` objects whose values are sent to the worker process along with the call."""
     turns: Named = _nothing()
-    """Classes of `Turns`, which order the calls that wait. Each model gets the first one that the settings turn on."""
+    """`Turns` classes, which order waiting calls. Models use the first one that the settings enable."""
     meters: Named = _nothing()
-    """Classes of `MeterSet`, which a scrape shows before a model has any of them."""
+    """`MeterSet` classes that appear in the metrics before any model uses them."""
     workers: Named = _nothing()
-    """Subclasses of `WorkerEdge`, which see the calls that come to a worker process."""
+    """Subclasses of `WorkerEdge`, which observe the calls that a worker process receives."""
     codecs: Named = _nothing()
     """Modules that register codecs, by content type."""
     artefacts: Sequence[Artefact] = ()
-    """Kinds of files that are models without settings."""
+    """File types that the server loads as models without settings."""
     runtimes: Named = _nothing()
-    """Subclasses of `MLModel`, by the name that stands in `implementation`."""
+    """Subclasses of `MLModel`, by the name that `implementation` accepts."""
     sources: Named = _nothing()
     """Functions or classes that fetch remote URIs, by scheme."""
     facets: Named = _nothing()
-    """Functions of a `Signature` and `ModelSettings`, which make what the plug-in knows of a model when it loads."""
+    """Functions that compute a facet of a model from its `Signature` and `ModelSettings` when it loads."""
     adapters: Named = _nothing()
     """Functions that add methods to a loaded model object, and return whether they did."""
     outputs: Named = _nothing()
-    """Functions of `ModelSettings`, which return a function that rewrites the outputs that a client requests."""
+    """Functions that take `ModelSettings` and return a function that rewrites the requested outputs."""
     fetchers: Named = _nothing()
-    """`repository` and `artefacts`: classes that serve what is at remote URIs."""
+    """Classes that fetch remote URIs, for the keys `repository` and `artefacts`."""
     hints: Named = _nothing()
-    """Functions of a text model and a prompt, which return the path and the body of an example of a call."""
+    """Functions that take a text model and a prompt, and return the path and body of an example request."""
     protocol_extensions: Named = _nothing()
-    """Functions of `Settings`, by the name of an extension of the protocol: whether the server has it."""
+    """Predicates on `Settings`, by protocol extension, that return whether the server supports it."""
     proto_files: Named = _nothing()
-    """Functions that make a file at `/proto` of the text of `dataplane.proto`, by the name of the file."""
+    """Functions that derive a file served at `/proto` from `dataplane.proto`, by file name."""
     references: Mapping[str, str] = field(default_factory=dict)
-    """Parameters by which a tensor refers to its data, in place of the data, each with the error of requests that
-    cannot have them. A stage of the plug-in brings the data."""
-    json_inputs: Sequence[str] = ()
-    """Names of inputs that hold JSON in every model that declares them."""
-    optional_inputs: Sequence[str] = ()
-    """Names of inputs that a request may leave out in every model that declares them."""
-    loggers: Sequence[str] = ()
-    """Names of loggers of another server, whose records belong to the log of this one."""
-    modules: Named = _nothing()
-    """Tables of the modules of another server that exist here: a module with `MODULES`, by the name of the server."""
-    moved: Named = _nothing()
-    """Modules of the plug-in by their former paths below `inferstream`, which still work.
+    """Tensor parameters that refer to data stored elsewhere, and the error for requests that cannot use them.
 
-    The modules of a package are at the same places below its new path.
+    A stage of the plug-in fills in the data.
+    """
+    json_inputs: Sequence[str] = ()
+    """Names of inputs that contain JSON in every model that declares them."""
+    optional_inputs: Sequence[str] = ()
+    """Names of inputs that a request may omit in every model that declares them."""
+    loggers: Sequence[str] = ()
+    """Names of another server's loggers whose records belong in the log of this server."""
+    modules: Named = _nothing()
+    """Modules whose `MODULES` maps another server's modules to ours, by the name of that server."""
+    moved: Named = _nothing()
+    """Modules of the plug-in, by their former paths below `inferstream`.
+
+    Imports from the old paths still work.
+
+    Submodules of a package keep their relative paths.
     """

@@ -1,4 +1,4 @@
-"""Names of the extension API, each imported from the module that has it on first use."""
+"""Lazy imports for the extension API: each name is imported from its defining module on first use."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -8,7 +8,11 @@ __all__ = ()
 
 
 def export(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a module that exports `names`: by home, in one text, each as `name` or `old=name`."""
+    """Build the module `__getattr__` that exports `names`.
+
+    The keys of `names` are the defining modules. Each value lists names separated by spaces, as `name` or
+    `name=alias`.
+    """
     package = __name__.partition(".")[0]
     homes = {
         new or old: (f"{package}.{home}", old)

@@ -1,4 +1,4 @@
-"""Access: who may do what."""
+"""Authorization: the base class of authorities."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Calls of models: who calls, what runs, what comes back, and how it ends."""
+"""Model calls: the caller, admission, pipeline stages, reply and cancellation."""
 
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..processes.frames import Part as MessagePart
     from ..processes.frames import PeerQuestion as PeerQuestion
     from ..server.door import Door as Door
-    from ..tokens import tokens_of as count_tokens
+    from ..tokens import count_tokens as count_tokens
 
 __all__ = [
     "Action",
@@ -96,7 +96,7 @@ _NAMES = {
     "dataplane.workers.edge": "WorkerEdge",
     "processes.frames": "Part=MessagePart PeerQuestion",
     "server.door": "Door",
-    "tokens": "tokens_of=count_tokens",
+    "tokens": "count_tokens",
 }
 
 __getattr__ = export(__name__, _NAMES)

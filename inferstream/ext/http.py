@@ -1,4 +1,4 @@
-"""HTTP dialects: their routes, the requests that they parse and the answers that they give."""
+"""HTTP dialects: their routes, requests and responses."""
 
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from ..protos.json_arrays import parse as parse_json
     from ..protos.json_body import JsonBody as JsonBody
     from ..protos.json_checks import JsonLimits as JsonLimits
+    from ..protos.json_checks import count_keys as keys_in
     from ..protos.json_checks import has_keys as has_keys
-    from ..protos.json_checks import keys_of as keys_in
     from ..protos.json_checks import refuse_duplicate_keys as refuse_duplicate_keys
     from ..protos.json_responses import IN_JSON as JSON_WRITER
     from ..protos.json_responses import dump as dump_json
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from ..server.rest.dialects.base import ReadRoute as ReadRoute
     from ..server.rest.dialects.base import Route as Route
     from ..server.rest.dialects.base import in_json as json_answer
+    from ..server.rest.dialects.generate_format import GenerateFormat as GenerateFormat
     from ..server.rest.dialects.operations import EVENTS as EVENT_STREAM
     from ..server.rest.dialects.operations import OBJECT as OBJECT
     from ..server.rest.dialects.operations import OBJECTS as OBJECTS
     from ..server.rest.dialects.operations import getting as describe_get
     from ..server.rest.dialects.operations import posting as describe_post
-    from ..server.rest.dialects.whole import WholeRequest as UnaryRequest
+    from ..server.rest.dialects.unary_request import UnaryRequest as UnaryRequest
     from ..server.rest.exchange import Exchange as Exchange
     from ..server.rest.messages import JSON as JSON_HEADER
     from ..server.rest.messages import RawHeaders as RawHeaders
@@ -57,6 +58,7 @@ __all__ = [
     "GatherLimit",
     "Gathering",
     "GatheringRequest",
+    "GenerateFormat",
     "HTTP_OF_GRPC",
     "HttpDialect",
     "InferenceDialect",
@@ -98,15 +100,16 @@ _NAMES = {
     "dataplane.json_limits": "json_limits",
     "protos.json_arrays": "parse=parse_json",
     "protos.json_body": "JsonBody",
-    "protos.json_checks": "JsonLimits has_keys keys_of=keys_in refuse_duplicate_keys",
+    "protos.json_checks": "JsonLimits has_keys count_keys=keys_in refuse_duplicate_keys",
     "protos.json_responses": "IN_JSON=JSON_WRITER dump=dump_json",
     "protos.multipart": "parts_of=read_parts",
     "server.edge": "Edge Listener Serve ServeBytes",
     "server.rest.dialects.base": "Answer Gathering GatheringRequest HttpDialect InferenceDialect ParsedRequest "
     "ReadClaim ReadRoute Route in_json=json_answer",
+    "server.rest.dialects.generate_format": "GenerateFormat",
     "server.rest.dialects.operations": "EVENTS=EVENT_STREAM OBJECT OBJECTS "
     "getting=describe_get posting=describe_post",
-    "server.rest.dialects.whole": "WholeRequest=UnaryRequest",
+    "server.rest.dialects.unary_request": "UnaryRequest",
     "server.rest.exchange": "Exchange",
     "server.rest.messages": "JSON=JSON_HEADER RawHeaders Receive Scope=AsgiScope Send",
     "server.rest.routing": "build_action_finder",

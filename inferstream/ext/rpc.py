@@ -1,4 +1,4 @@
-"""RPCs of gRPC: what they serve and how they fail."""
+"""gRPC services: RPCs and their errors."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Runtimes: how a model's files become a model."""
+"""Names for runtimes, which load model files."""
 
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ..dataplane.facets import TextFacts as TextFacts
     from ..handlers import get_custom_handlers as get_custom_handlers
     from ..imports.folders import import_from as import_from
+    from ..imports.trusted import TrustedRuntimes as TrustedRuntimes
     from ..repository import FolderRepository as FolderRepository
     from ..repository import ModelRepository as ModelRepository
     from ..repository.archives import Unpacker as Unpacker
@@ -39,6 +40,7 @@ __all__ = [
     "Signature",
     "TORCH_LOADING",
     "TextFacts",
+    "TrustedRuntimes",
     "Unpacker",
     "UnsafeArchive",
     "UntrustedOrigin",
@@ -53,6 +55,7 @@ _NAMES = {
     "dataplane.facets": "Faceted TextFacts",
     "handlers": "get_custom_handlers",
     "imports.folders": "import_from",
+    "imports.trusted": "TrustedRuntimes",
     "repository": "FolderRepository ModelRepository",
     "repository.archives": "Unpacker UnsafeArchive",
     "repository.trust": "PermittedCall UntrustedOrigin",

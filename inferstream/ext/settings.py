@@ -1,4 +1,4 @@
-"""Settings of a plug-in, and where settings come from."""
+"""Settings sections of plug-ins, and the sources of settings."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ..settings import CORSSettings as CORSSettings
     from ..settings import load_settings as load_settings
     from ..settings.environment import EnvironmentModel as EnvironmentModel
-    from ..settings.environment import expanded as expand_path
+    from ..settings.environment import expand_path as expand_path
     from ..settings.files import read_file as read_file
     from ..settings.sections import Section as Section
     from ..settings.sources import read_json as read_json
@@ -29,7 +29,7 @@ __all__ = [
 
 _NAMES = {
     "settings": "CORSSettings MLSERVER_MODEL_PREFIX load_settings",
-    "settings.environment": "EnvironmentModel expanded=expand_path",
+    "settings.environment": "EnvironmentModel expand_path",
     "settings.files": "read_file",
     "settings.sections": "Section",
     "settings.sources": "read_json",

@@ -1,4 +1,4 @@
-"""Sources of files: what a URI names, and how it is read."""
+"""Model sources: remote URIs and reading from them."""
 
 from typing import TYPE_CHECKING
 

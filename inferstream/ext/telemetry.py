@@ -1,4 +1,4 @@
-"""Metrics, logs and what must not be in them."""
+"""Metrics, logs and the masking of credentials."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..telemetry.lines import LineFile as LineFile
     from ..telemetry.logs import LogFormatter as LogFormatter
     from ..telemetry.masks import CredentialMask as CredentialMask
-    from ..telemetry.masks import without_keys as mask_keys
+    from ..telemetry.masks import mask_keys as mask_keys
     from ..telemetry.meter_set import MeterSet as MeterSet
     from ..telemetry.meter_set import counter as counter
     from ..telemetry.metrics import Meters as Meters
@@ -42,7 +42,7 @@ _NAMES = {
     "telemetry.ends": "kind_of_end",
     "telemetry.lines": "LineFile",
     "telemetry.logs": "LogFormatter",
-    "telemetry.masks": "CredentialMask without_keys=mask_keys",
+    "telemetry.masks": "CredentialMask mask_keys",
     "telemetry.meter_set": "MeterSet counter",
     "telemetry.metrics": "Meters",
 }

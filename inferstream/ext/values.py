@@ -1,4 +1,4 @@
-"""Tensors, arrays and the facts that metadata declare about them."""
+"""Tensors, arrays and the metadata parameters that describe them."""
 
 from typing import TYPE_CHECKING
 

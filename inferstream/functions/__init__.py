@@ -1,1 +1,1 @@
-"""Functions as models: arguments from annotations, results as responses, apps."""
+"""Functions as models: arguments from annotations, results as responses, and apps."""

@@ -1,4 +1,4 @@
-"""`App`: functions that are served together as models."""
+"""`App`, a collection of functions that are served as models."""
 
 import inspect
 import re
@@ -11,22 +11,22 @@ from typing import Any, TypeVar, overload
 from ..context import OtherModels, models
 from ..errors import InvalidSettings
 from ..imports.path.owned_folders import plain_name
-from ..protos.typed import PREFIX, type_of
+from ..protos.typed import PREFIX, field_type
 from ..settings import ModelSettings
-from ..settings.sources import unknown_fields, validated
+from ..settings.sources import unknown_fields, validate
 from ..settings.versions import newest
 from ..signature import FunctionRpc
-from .errors import ErrorMap, location_of, unbound
+from .errors import ErrorMap, source_location, unwrap_partial
 from .function import BatchBounds, Function, ModelFunction, pascal
 from .hooks import Hook, Hooks, check_hook
 from .injection import State
-from .lock import Lock, Locked, TypeChanged, lock_path, merged, read_lock
+from .lock import Lock, Locked, TypeChanged, lock_path, merge_fields, read_lock
 from .middleware import Middleware
 from .model import model_class
 from .steps import StepFunction
 
 SERVICE = "inferstream.App"
-"""The gRPC service of apps that name none."""
+"""The default gRPC service name of apps."""
 
 _SERVICE_NAME = re.compile(r"(?!(grpc|inference)\.)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
@@ -36,9 +36,9 @@ M = TypeVar("M", bound=Middleware)
 
 
 class App:
-    """Functions, each a model. `server start module:app` serves them.
+    """A collection of functions, each served as a model. Start it with `server start module:app`.
 
-    `service` is the name of the typed gRPC service. `classic` gives its messages BlazeRPC's form.
+    `service` is the name of the typed gRPC service. `classic` selects the BlazeRPC message format.
     """
 
     def __init__(self, name: str = "app", *, service: str = SERVICE, classic: bool = False) -> None:
@@ -56,11 +56,14 @@ class App:
         self.hooks = Hooks()
         self.middlewares: list[Middleware] = []
         self.lock: Lock | None = None
-        """The fields of typed requests in the lock file. None until somebody needs them, or after a reload."""
-        self.defined_in(sys._getframe(1))
+        """The fields of typed requests in the lock file.
 
-    def defined_in(self, frame: FrameType) -> None:
-        """Remember the module that makes this app, where other processes import it."""
+        None until they are first needed, and after a reload.
+        """
+        self.remember_module(sys._getframe(1))
+
+    def remember_module(self, frame: FrameType) -> None:
+        """Remember the module that creates this app, from which other processes import it."""
         self._globals = frame.f_globals
         self._module: str = self._globals.get("__name__", "__main__")
 
@@ -91,20 +94,20 @@ class App:
         within_ms: float = 0.0,
         **settings: Any,
     ) -> Any:
-        """Serve a function as the model `name`, which is the function's own name by default.
+        """Serve a function as the model `name`, by default the name of the function.
 
-        The annotations say what it takes and returns. A function that yields makes a stream. With `batch`, it takes
-        and returns lists, and a call of it gets up to `batch` items of requests that arrive within `within_ms`
-        milliseconds. `settings` are fields of `model-settings.json`. The function itself is not changed.
-        Raises InvalidSettings, which names file, function and parameter.
+        Annotations define its arguments and results. A function that yields returns a stream. With `batch`,
+        the function takes and returns lists, and a call receives up to `batch` items of requests that arrive
+        within `within_ms` milliseconds. `settings` are fields of `model-settings.json`. The function itself
+        is not modified. Raises InvalidSettings naming the file, function and parameter.
         """
         if name is not None and not isinstance(name, str):
-            self._add(Function(name, _name_of(name), app=self))
+            self._add(Function(name, _get_name(name), app=self))
             return name
 
         def decorate(function: F) -> F:
             batching = BatchBounds(batch, within_ms)
-            own = name or _name_of(function)
+            own = name or _get_name(function)
             self._add(Function(function, own, version, settings, self, batching, streaming))
             return function
 
@@ -121,15 +124,15 @@ class App:
     def steps(self, name: Any = None, /, *, version: str | None = None, **settings: Any) -> Any:
         """Serve a step function, which advances all streams of the model together.
 
-        It takes the list of active states and returns one item for each: a value, None for none yet, or
-        `Finished()`. `@step.admit` marks the function that makes a state of the arguments of a request, and
-        `@step.release` the one that gets a state at its end.
+        It takes a list of active states and returns one item for each: a value, None (no value yet), or
+        `Finished()`. `@step.admit` marks the function that creates a state from the arguments of a request,
+        and `@step.release` the function that is called with a state when its stream ends.
         """
 
         called = None if name is None or isinstance(name, str) else name
 
         def decorate(function: Callable[..., Any]) -> StepFunction:
-            own = name if called is None and name else _name_of(function)
+            own = name if called is None and name else _get_name(function)
             step = StepFunction(function, own, version, settings, self)
             self._add(step)
             return step
@@ -139,33 +142,33 @@ class App:
     def middleware(self, function: M) -> M:
         """Run a function around every call of every model: `async def f(call, call_next)`.
 
-        It sees the call (model, headers, principal), may refuse it by an exception, and returns the reply of
-        `call_next(call)`. See `inferstream.Refused`.
+        It can inspect the call (model, headers, principal), reject it by raising an exception, and return the
+        reply of `call_next(call)`. See `inferstream.Refused`.
         """
         if not inspect.iscoroutinefunction(function) and not inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004  # its kind is meant, not whether it is there
+            getattr(function, "__call__", None)  # noqa: B004  # its kind matters, not its existence
         ):
-            raise InvalidSettings(f"{location_of(function)}: a middleware is an `async def`")
+            raise InvalidSettings(f"{source_location(function)}: a middleware is an `async def`")
         self.middlewares.append(function)
         return function
 
     @property
     def models(self) -> OtherModels:
-        """The models that the running function may call, those of its setting `calls`: `await app.models.embed(text)`.
+        """The models that the current function may call, for example `await app.models.embed(text)`.
 
-        Raises RuntimeError elsewhere.
+        The setting `calls` lists them. Raises RuntimeError outside a call.
         """
         return models()
 
     def error(self, exception: type[Exception], *, status: int, message: str | None = None) -> None:
-        """Answer an exception of a function with this HTTP status, and the gRPC status that belongs to it.
+        """Map an exception that functions raise to an HTTP status and the corresponding gRPC status.
 
-        The client gets `message`, by default the exception's own text.
+        The client receives `message`, by default the message of the exception.
         """
         self.errors.add(exception, status, message)
 
     def on_load(self, hook: H) -> H:
-        """Run a function before the first model of the app loads, in each process that runs any.
+        """Run a function before the first model of the app loads, in each process that runs one.
 
         Raises InvalidSettings for a hook that takes arguments or yields.
         """
@@ -174,7 +177,7 @@ class App:
         return hook
 
     def on_unload(self, hook: H) -> H:
-        """Run a function after the last model of the app is unloaded. Raises as `on_load`."""
+        """Run a function after the last model of the app is unloaded. Raises the same errors as `on_load`."""
         check_hook(hook)
         self.hooks.unload.append(hook)
         return hook
@@ -183,12 +186,15 @@ class App:
         return iter(self.functions.values())
 
     def __getitem__(self, key: str) -> ModelFunction:
-        """The function of a model, by `name` or `name@version`. Raises KeyError."""
+        """Return the function of a model, by `name` or `name@version`. Raises KeyError."""
         name, _, version = key.partition("@")
         return self.functions[name, version or None]
 
     def rpc_of(self, function: ModelFunction) -> FunctionRpc | None:
-        """The typed RPC of a model; None for an older version of it. Raises InvalidSettings as `fields_of`."""
+        """Return the typed RPC of a model.
+
+        Returns None for an older version. Raises the same errors as `fields_of`.
+        """
         if newest(version for name, version in self.functions if name == function.name) != function.version:
             return None
         fields = self.fields_of(function)
@@ -197,28 +203,31 @@ class App:
         return FunctionRpc(self.service, method, numbers, self.classic, function.streams)
 
     def fields_of(self, function: ModelFunction) -> Locked:
-        """The fields of a model's typed request, removed ones too.
+        """Return the fields of a model's typed request, including removed ones.
 
-        Arguments without a number in the lock file follow those that have one. Raises InvalidSettings for an argument
-        that has another type there.
+        Arguments without a number in the lock file are numbered after the others. Raises InvalidSettings for
+        an argument with a different type in the lock file.
         """
         if self.lock is None:
             file = self.lock_file
             self.lock = {} if file is None else read_lock(file)
-        types = {tensor.name: type_of(tensor, self.classic) for tensor in function.arguments.tensors()}
+        types = {tensor.name: field_type(tensor, self.classic) for tensor in function.arguments.tensors()}
         try:
-            return merged(self.lock.get(function.name, {}), types)
+            return merge_fields(self.lock.get(function.name, {}), types)
         except TypeChanged as error:
             raise InvalidSettings(f'{function.location}: model "{function.name}": {error}') from None
 
     @property
     def lock_file(self) -> Path | None:
-        """The lock file beside the module of this app; None for an app that cannot be imported."""
+        """The lock file next to the module of this app. None if the app cannot be imported."""
         path, source = self.import_path()
         return None if path is None or source is None else lock_path(path, source)
 
     def import_path(self) -> tuple[str | None, str | None]:
-        """The import path of this app and the file of its module; None where other processes cannot import it."""
+        """Return the import path of this app and the file of its module.
+
+        Returns None if other processes cannot import it.
+        """
         name = next((name for name, value in self._globals.items() if value is self), None)
         file = self._globals.get("__file__")
         if name is None or file is None or self._module == "__main__":
@@ -229,10 +238,10 @@ class App:
         return f"{module}:{name}", str(root / Path(file).name)
 
     def settings(self, path: str | None = None, source: str | None = None) -> list[ModelSettings]:
-        """The settings of each model. `path` is the import path of the app, which worker processes need."""
-        return [self._settings_of(function, path, source) for function in self]
+        """Return the settings of each model. `path` is the import path of the app for worker processes."""
+        return [self._build_settings(function, path, source) for function in self]
 
-    def _settings_of(self, function: ModelFunction, path: str | None, source: str | None) -> ModelSettings:
+    def _build_settings(self, function: ModelFunction, path: str | None, source: str | None) -> ModelSettings:
         values = dict(function.settings)
         if function.version is not None:
             values["parameters"] = {**values.get("parameters", {}), "version": function.version}
@@ -242,7 +251,7 @@ class App:
         key = function.name if function.version is None else f"{function.name}@{function.version}"
         implementation = model_class(function)
         values |= {"implementation": implementation, "name": function.name}
-        settings = validated(ModelSettings, values, function.location)
+        settings = validate(ModelSettings, values, function.location)
         settings._source = source
         settings.serve_class(implementation, None if path is None else f"{path}/{key}")
         return settings
@@ -264,6 +273,6 @@ class App:
         self.functions[key] = function
 
 
-def _name_of(function: Any) -> str:
-    """The name of a function, or of the class of an object that can be called."""
-    return getattr(unbound(function), "__name__", type(function).__name__)
+def _get_name(function: Any) -> str:
+    """Return the name of a function, or the class name of a callable object."""
+    return getattr(unwrap_partial(function), "__name__", type(function).__name__)

@@ -1,4 +1,4 @@
-"""The arguments of a function: which inputs a request must have, and their values."""
+"""The arguments of a function, derived from its annotations, and their values in a request."""
 
 import inspect
 import typing
@@ -12,33 +12,41 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from ..codecs.values.arrays import Array
-from ..codecs.values.base import DESCRIPTION, NULLABLE, STREAM, Value, fault_of, reason, taken
-from ..codecs.values.constraints import description_of
-from ..codecs.values.hints import item_of, shown, value_of, without_none
+from ..codecs.values.base import (
+    DESCRIPTION,
+    NULLABLE,
+    STREAM,
+    Value,
+    describe_fault,
+    list_accepted_inputs,
+    reason,
+)
+from ..codecs.values.constraints import find_description
+from ..codecs.values.hints import format_hint, stream_item, value_for, without_none
 from ..codecs.values.scalars import Boolean, Number, Text
 from ..errors import CodecError, InvalidRequest
 from ..signature import Tensors
 from ..types import InferenceRequest, RequestInput
 from ..types.forms import KINDS, InputsForm
-from .docstring import descriptions
-from .errors import unbound
+from .docstring import parse_descriptions
+from .errors import unwrap_partial
 from .injection import Injection, Replacements, State
 
 STREAMS = (AsyncIterator, AsyncIterable, Iterator)
 REQUIRED = inspect.Parameter.empty
 
 LARGE = 65_536
-"""Bytes of an argument that are read in a thread, where the function itself runs on an event loop."""
+"""Arguments above this size, in bytes, are decoded in a thread if the function runs on an event loop."""
 
 VALUE = 16
-"""Bytes that one value of a list counts."""
+"""The assumed size of one value in a list, in bytes."""
 
 Sizes = dict[str, tuple[int, str]]
-"""The size of each named dimension of a call, and the argument that has it."""
+"""The size of each named dimension in a call, and the argument that determined it."""
 
 
 class Argument(typing.NamedTuple):
-    """One argument that clients give."""
+    """One argument that clients send."""
 
     name: str
     value: Value
@@ -53,14 +61,15 @@ class Argument(typing.NamedTuple):
 
     @property
     def nullable(self) -> bool:
-        """Whether null differs from an absent value."""
+        """Whether null is distinct from an absent value."""
         return self.takes_none and not self.required and self.default is not None
 
 
 class Arguments:
-    """The arguments of one function, read from its annotations. If `by_item`, lists hold the items of a batch.
+    """The arguments of one function, derived from its annotations.
 
-    Raises TypeError, which names the parameter, for one without an annotation or of a type that cannot be sent.
+    If `by_item` is set, lists contain batch items. Raises TypeError naming the parameter if it has a missing
+    annotation or an unsupported type.
     """
 
     def __init__(
@@ -69,11 +78,11 @@ class Arguments:
         self._by_item = by_item
         self.injection = Injection(state)
         self.stream: Argument | None = None
-        """The argument that gets the values of later requests."""
+        """The argument whose values arrive in several requests, or None."""
         self.stream_is_async = True
         self.arguments: list[Argument] = []
-        hints = hints_of(function)
-        self._described = descriptions(getattr(unbound(function), "__doc__", None))
+        hints = resolve_hints(function)
+        self._described = parse_descriptions(getattr(unwrap_partial(function), "__doc__", None))
         for parameter in _parameters(function):
             try:
                 self._add(parameter, hints.get(parameter.name))
@@ -96,16 +105,16 @@ class Arguments:
 
     def _inject(self, injection: Injection) -> None:
         self.injection = injection
-        self.given = self._with_injected if injection else self.read
-        """All arguments of a call. No dependency may be a coroutine. Raises as `read`."""
+        self.given = self._read_and_inject if injection else self.read
+        """Like `read`, with injected arguments. Dependencies must not be coroutines."""
 
-    def replaced(self, replacements: Replacements) -> "Arguments":
-        """The same arguments, of other dependencies. Raises TypeError."""
+    def replace(self, replacements: Replacements) -> "Arguments":
+        """Return the same arguments with replaced dependencies. Raises TypeError."""
         other = copy(self)
-        other._inject(self.injection.replaced(replacements))
+        other._inject(self.injection.replace(replacements))
         return other
 
-    def _with_injected(self, request: InferenceRequest) -> dict[str, Any]:
+    def _read_and_inject(self, request: InferenceRequest) -> dict[str, Any]:
         return self.read(request) | self.injection.fill(request)
 
     @property
@@ -113,11 +122,11 @@ class Arguments:
         return [*self._values]
 
     def tensors(self) -> Tensors:
-        """The declared inputs."""
+        """Return the declared inputs."""
         return tuple(
             argument.value.tensor(
                 argument.name,
-                **({} if argument.required else argument.value.optional(argument.default)),
+                **({} if argument.required else argument.value.describe_optional(argument.default)),
                 **({NULLABLE: True} if argument.nullable else {}),
                 **({} if argument.description is None else {DESCRIPTION: argument.description}),
                 **({STREAM: True} if argument is self.stream else {}),
@@ -126,7 +135,10 @@ class Arguments:
         )
 
     def form(self) -> InputsForm | None:
-        """The form of requests whose values need no conversion; None if a tensor says more than its value."""
+        """Return the form of requests whose values are used without conversion.
+
+        Returns None if a value alone does not represent its tensor, as for arrays and streams.
+        """
         values = [argument.value for argument in self.arguments]
         plain = all(type(value) in (Boolean, Number, Text) and value.datatype in KINDS for value in values)
         if self.stream is not None or not plain:
@@ -135,30 +147,33 @@ class Arguments:
         return InputsForm({argument.name: argument.value.datatype for argument in self.arguments}, optional)
 
     def read(self, request: InferenceRequest) -> dict[str, Any]:
-        """The arguments of a call, except injected ones. Raises InvalidRequest, which names the argument."""
+        """Return the arguments of a call, except injected ones.
+
+        Raises InvalidRequest naming the argument.
+        """
         given = {**self._implied, **request.by_name(self._value)}
         if not given.keys() >= self._required.keys():
             missing = next(name for name in self._required if name not in given)
-            raise InvalidRequest(f'argument "{missing}" is missing; {self._known()}')
+            raise InvalidRequest(f'argument "{missing}" is missing; {self._list_names()}')
         if self.names_sizes:
             self.sizes(request)
         return given
 
     @property
     def may_take_long(self) -> bool:
-        """Whether there is a request that `takes_long`."""
+        """Whether `takes_long` can be true for a request."""
         return bool(self._read_apart)
 
     def takes_long(self, request: InferenceRequest) -> bool:
-        """Whether `read` would hold an event loop noticeably, and would not if a thread did it."""
+        """Whether `read` would block an event loop noticeably, so that it should run in a thread."""
         return self.may_take_long and any(
             _weight(tensor) > LARGE for tensor in request.inputs if tensor.name in self._read_apart
         )
 
-    def later(self, request: InferenceRequest, sizes: Sizes | None = None) -> Any:
-        """The value that a later request adds to the stream. `sizes` are those of the requests before it.
+    def read_later(self, request: InferenceRequest, sizes: Sizes | None = None) -> Any:
+        """Return the value that a later request adds to the stream.
 
-        Raises InvalidRequest.
+        `sizes` are the sizes of named dimensions in earlier requests. Raises InvalidRequest.
         """
         assert self.stream is not None
         for tensor in request.inputs:
@@ -171,7 +186,7 @@ class Arguments:
         raise InvalidRequest(f'argument "{self.stream.name}" is missing in a later request')
 
     def sizes(self, request: InferenceRequest, known: Sizes | None = None) -> Sizes:
-        """The sizes of named dimensions, added to those that are `known`.
+        """Return the sizes of named dimensions, added to the `known` ones.
 
         Raises InvalidRequest if a name has two sizes.
         """
@@ -191,16 +206,16 @@ class Arguments:
     def _value(self, tensor: RequestInput) -> Any:
         argument = self._values.get(tensor.name)
         if argument is None:
-            raise InvalidRequest(f'"{tensor.name}" is no argument of the model; {self._known()}')
+            raise InvalidRequest(f'"{tensor.name}" is no argument of the model; {self._list_names()}')
         try:
             if argument.takes_none and _is_null(tensor):
                 return None
             return argument.value.read(tensor)
         except (TypeError, ValueError, CodecError) as error:
-            raise InvalidRequest(fault_of(tensor.name, error)) from None
+            raise InvalidRequest(describe_fault(tensor.name, error)) from None
 
-    def _known(self) -> str:
-        return taken((name, argument.required) for name, argument in self._values.items())
+    def _list_names(self) -> str:
+        return list_accepted_inputs((name, argument.required) for name, argument in self._values.items())
 
     def _add(self, parameter: inspect.Parameter, hint: Any) -> None:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
@@ -209,21 +224,21 @@ class Arguments:
             return
         if hint is None:
             raise TypeError("it has no annotation")
-        said = description_of(hint) or self._described.get(parameter.name)
+        said = find_description(hint) or self._described.get(parameter.name)
         origin = typing.get_origin(hint)
         if origin in STREAMS or hint in STREAMS:
             if self.stream is not None:
                 raise TypeError("a model can read one stream only")
-            item, _ = item_of(hint)
+            item, _ = stream_item(hint)
             self.stream_is_async = origin in (AsyncIterator, AsyncIterable)
-            self.stream = Argument(parameter.name, value_of(item), REQUIRED, False, item, said)
+            self.stream = Argument(parameter.name, value_for(item), REQUIRED, False, item, said)
             return
         if isinstance(parameter.default, FieldInfo):
-            raise TypeError(f"write Annotated[{shown(hint)}, Field(...)], and the default after it")
+            raise TypeError(f"write Annotated[{format_hint(hint)}, Field(...)], and the default after it")
         bare, takes_none = without_none(hint)
         default = None if takes_none and parameter.default is REQUIRED else parameter.default
-        value = value_of(bare, self._by_item)
-        if not any(default is none for none in (REQUIRED, None, ...)):  # a stub has ... for unwritable ones
+        value = value_for(bare, self._by_item)
+        if not any(default is none for none in (REQUIRED, None, ...)):  # stubs replace some defaults with ...
             _check_default(value, default, hint)
         takes_none = takes_none or default is None or bare in (Any, object)
         self.arguments.append(Argument(parameter.name, value, default, takes_none, hint, said))
@@ -233,11 +248,11 @@ def _check_default(value: Value, default: Any, hint: Any) -> None:
     try:
         value.check(default)
     except (TypeError, ValueError, CodecError) as error:
-        raise TypeError(f"its default does not fit {shown(hint)}: {reason(error)}") from None
+        raise TypeError(f"its default does not fit {format_hint(hint)}: {reason(error)}") from None
 
 
 def _weight(tensor: RequestInput) -> int:
-    """Roughly the bytes of a tensor."""
+    """Return the approximate size of a tensor, in bytes."""
     values = tensor.data.values
     if values is None and tensor.data.is_raw:
         return len(tensor.data.to_raw(tensor.datatype))
@@ -248,33 +263,33 @@ def _weight(tensor: RequestInput) -> int:
 
 
 def _is_null(tensor: RequestInput) -> bool:
-    """Whether a tensor holds null and nothing else. An array of many values does not become a list for this."""
+    """Whether the only value of a tensor is null. Does not convert large arrays to lists."""
     return prod(tensor.shape) == 1 and tensor.data.flat() == [None]
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError as error:  # some functions that are written in C
+    except ValueError as error:  # some functions written in C
         raise TypeError(f"its parameters are not known: {error}") from None
     bound = function.keywords if isinstance(function, partial) else ()
     return [each for each in parameters if each.name not in bound]
 
 
-def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """The annotations of a function. Raises TypeError if one names something that does not exist."""
-    function = unbound(function)
+def resolve_hints(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the annotations of a function. Raises TypeError for an undefined name."""
+    function = unwrap_partial(function)
     try:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, AttributeError, SyntaxError) as error:
-        raise TypeError(_unknown(function, error)) from None
+        raise TypeError(_describe_unreadable(function, error)) from None
     except TypeError:
-        # Annotations that are no types, such as TensorInput[...] with a dtype instance; taken as they are.
+        # Annotations that are not types, such as TensorInput[...] with a dtype instance, are used unchanged.
         return dict(inspect.get_annotations(function))
 
 
-def _unknown(function: Callable[..., Any], error: Exception) -> str:
-    """Which annotation of a function cannot be evaluated."""
+def _describe_unreadable(function: Callable[..., Any], error: Exception) -> str:
+    """Return the error message for an annotation that cannot be evaluated."""
     names = getattr(inspect.unwrap(function), "__globals__", {})
     for parameter, hint in inspect.get_annotations(function).items():
         try:

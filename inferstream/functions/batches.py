@@ -1,4 +1,4 @@
-"""Functions of batches: they take lists and return lists, with an exception where an item failed."""
+"""Batch functions, which take and return lists. An exception in the returned list marks a failed item."""
 
 import logging
 from collections.abc import Iterator, KeysView, ValuesView
@@ -19,7 +19,7 @@ logger = logging.getLogger("inferstream.model")
 
 
 def check_batch(location: str, arguments: "Arguments", results: "Results") -> None:
-    """Raises InvalidSettings for a function that does not take and return lists."""
+    """Raise InvalidSettings for a function that does not take and return lists."""
     if not arguments.arguments:
         raise InvalidSettings(f"{location}: a function of batches takes a list")
     for argument in arguments.arguments:
@@ -32,7 +32,7 @@ def check_batch(location: str, arguments: "Arguments", results: "Results") -> No
 
 
 class BatchItems:
-    """Checks that a function of lists returned as many items as it got, and splits off the items that failed."""
+    """Checks that a batch function returned one item for each batch item, and separates failed items."""
 
     def __init__(self, name: str, arguments: Arguments, results: Results, errors: ErrorMap) -> None:
         self._name = name
@@ -43,14 +43,14 @@ class BatchItems:
         }
 
     def __call__(self, model: Any, payload: InferenceRequest, returned: Any) -> Any:
-        """Give back what the function returned, with a list for an iterator.
+        """Return the result of the function, with iterators converted to lists.
 
-        Raises RowErrors if items failed, InvalidOutput unless there are as many as there should be, InvalidRequest if
-        the shapes of the request do not count its values.
+        Raises RowErrors if items failed, InvalidOutput if the number of items is wrong, or InvalidRequest if
+        a shape in the request does not match its values.
         """
         several = self._results.several and isinstance(returned, tuple | list)
         count = max((tensor.shape[0] if tensor.shape else 1 for tensor in payload.inputs), default=None)
-        parts = [_listed(part, count) for part in (returned if several else [returned])]
+        parts = [_to_list(part, count) for part in (returned if several else [returned])]
         failed: dict[int, Exception] = {}
         for part in parts:
             self._count(model, payload, part, count)
@@ -58,7 +58,7 @@ class BatchItems:
                 failed |= {index: item for index, item in enumerate(part) if isinstance(item, Exception)}
         if not failed:
             return tuple(parts) if several else parts[0]
-        filled = [_filled(part, failed) for part in parts]
+        filled = [_replace_failures(part, failed) for part in parts]
         response = None
         if all(part is not None for part in filled):
             response = model.writer().write(tuple(filled) if several else filled[0])
@@ -76,7 +76,7 @@ class BatchItems:
             raise InvalidOutput(f"Model {model.name} returned {returned} items for a batch of {count}.")
 
     def _check_shapes(self, payload: InferenceRequest) -> None:
-        """Raises InvalidRequest for a shape that does not count the values, or not the items, of its input."""
+        """Raise InvalidRequest if the shape of an input does not match the number of its values or items."""
         for tensor in payload.inputs:
             try:
                 tensor.data.check(tensor.datatype, tensor.shape)
@@ -89,8 +89,8 @@ class BatchItems:
                 )
 
     def _error(self, index: int, error: Exception) -> ModelError:
-        """The error of one item, as its client sees it. The log has those that are not meant for clients."""
-        error = self._errors.translated(error)
+        """Return the client error of one item. Errors that are not meant for clients are also logged."""
+        error = self._errors.translate(error)
         if isinstance(error, ModelError):
             return error
         if isinstance(error, InferstreamError):
@@ -101,15 +101,15 @@ class BatchItems:
         return failed
 
 
-def _listed(part: Any, count: int | None) -> Any:
-    """The items of a list, or of an iterator, which may be endless."""
+def _to_list(part: Any, count: int | None) -> Any:
+    """Convert a tuple, view or iterator to a list. Reads at most `count + 1` items of an iterator."""
     if isinstance(part, tuple | KeysView | ValuesView):
         return [*part]
     return [*islice(part, None if count is None else count + 1)] if isinstance(part, Iterator) else part
 
 
-def _filled(part: Any, failed: dict[int, Exception]) -> Any:
-    """The items, with a good one in the place of each that failed; None if there is no good one."""
+def _replace_failures(part: Any, failed: dict[int, Exception]) -> Any:
+    """Return the items, with failed items replaced by a valid one. Returns None if all items failed."""
     if not isinstance(part, list):
         return part
     good = next((item for index, item in enumerate(part) if index not in failed), None)

@@ -1,4 +1,4 @@
-"""The method of a function's model, which reads arguments, calls the function, and checks what it returns."""
+"""`predict` and `predict_stream` of function models: read arguments, call the function, check its result."""
 
 import functools
 import inspect
@@ -24,7 +24,7 @@ Begun = tuple[dict[str, Any], Sizes]
 
 
 class ReturnedSizes:
-    """Checks that equal names of dimensions have equal sizes in what a function returns, and in its arguments."""
+    """Checks that named dimensions have the same sizes in the results of a function as in its arguments."""
 
     def __init__(self, results: Results) -> None:
         values = results.values.values()
@@ -32,11 +32,11 @@ class ReturnedSizes:
         self._several = results.several
 
     def __bool__(self) -> bool:
-        """Whether a dimension has a name."""
+        """Whether any dimension has a name."""
         return any(isinstance(name, str) for sizes in self._dimensions for name in sizes or ())
 
     def check(self, model: str, sizes: Sizes, returned: Any) -> None:
-        """Raises InvalidOutput for a size that differs. Other faults are those of the writer."""
+        """Raise InvalidOutput if a size differs. The writer reports all other errors."""
         parts = returned if self._several and isinstance(returned, tuple | list) else (returned,)
         known = {name: size for name, (size, _) in sizes.items()}
         for dimensions, part in zip(self._dimensions, parts, strict=False):
@@ -48,10 +48,10 @@ class ReturnedSizes:
 
 
 class LaterValues:
-    """The values of a stream from the client. For `async for`, and `for` in a thread."""
+    """The values of a client stream, as an async iterator, or as an iterator in a thread."""
 
     def __init__(self, arguments: Arguments, payloads: Any, given: dict[str, Any], sizes: Sizes) -> None:
-        """Takes the value of the first request, if it has one, out of `given`."""
+        """Remove the value of the first request, if it has one, from `given`."""
         assert arguments.stream is not None
         self._arguments = arguments
         self._payloads = payloads
@@ -64,7 +64,7 @@ class LaterValues:
     async def __anext__(self) -> Any:
         if self._first:
             return self._first.pop()
-        return self._arguments.later(await self._payloads.__anext__(), self._sizes)
+        return self._arguments.read_later(await self._payloads.__anext__(), self._sizes)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -72,11 +72,11 @@ class LaterValues:
     def __next__(self) -> Any:
         if self._first:
             return self._first.pop()
-        return self._arguments.later(next(self._payloads), self._sizes)
+        return self._arguments.read_later(next(self._payloads), self._sizes)
 
 
 class FunctionCalls:
-    """Begins calls of one function, and checks what it returns or yields."""
+    """Starts calls of one function, and checks the values that it returns or yields."""
 
     def __init__(self, function: Function) -> None:
         self._call = function.function
@@ -88,39 +88,46 @@ class FunctionCalls:
             else None
         )
         self._sizes = ReturnedSizes(function.results) or None
-        self.check = self._rows if self._sizes is None else self._checked
-        """The check of what the function returns; None if there is none beside its type."""
+        self.check = self._rows if self._sizes is None else self._check_result
+        """The check of the function's result. None if only its type is checked."""
 
     async def arguments(self, model: Any, payload: InferenceRequest) -> dict[str, Any]:
-        """The arguments of a call, where large ones are read, and blocking dependencies run, in a thread."""
+        """Return the arguments of a call.
+
+        Large arguments are decoded in a thread, where blocking dependencies also run.
+        """
         arguments = self._arguments
         read = arguments.read if self._awaits else arguments.given
         large = arguments.takes_long(payload)
         given: dict[str, Any] = await model.waiting.run(read, payload) if large else read(payload)
-        return given | await arguments.injection.filled(payload, model.waiting.run) if self._awaits else given
+        return (
+            given | await arguments.injection.fill_async(payload, model.waiting.run)
+            if self._awaits
+            else given
+        )
 
     def begin(self, payloads: Any, payload: InferenceRequest) -> Begun:
-        """Begin a stream whose first request is `payload`."""
-        return self._begun(payloads, payload, self._arguments.given(payload))
+        """Start a stream whose first request is `payload`."""
+        return self._begin(payloads, payload, self._arguments.given(payload))
 
     async def begin_awaiting(self, model: Any, payloads: Any, payload: InferenceRequest) -> Begun:
-        """The same for a function whose arguments are awaited."""
-        return self._begun(payloads, payload, await self.arguments(model, payload))
+        """Like `begin`, for a function whose arguments are awaited."""
+        return self._begin(payloads, payload, await self.arguments(model, payload))
 
     async def open(self, model: Any, payloads: Any, payload: InferenceRequest) -> tuple[Begun, Any]:
-        """Begin a stream whose first request is `payload`, and call the function."""
+        """Start a stream whose first request is `payload`, and call the function."""
         begun = await self.begin_awaiting(model, payloads, payload)
         items = self._call(**begun[0])
         return begun, await items if inspect.isawaitable(items) else items
 
-    def _begun(self, payloads: Any, payload: InferenceRequest, given: dict[str, Any]) -> Begun:
+    def _begin(self, payloads: Any, payload: InferenceRequest, given: dict[str, Any]) -> Begun:
         sizes = self._arguments.sizes(payload) if self._arguments.names_sizes else {}
         stream = self._arguments.stream
         if stream is not None:
             given[stream.name] = LaterValues(self._arguments, payloads, given, sizes)
         return given, sizes
 
-    def _checked(self, model: Any, payload: InferenceRequest, returned: Any) -> Any:
+    def _check_result(self, model: Any, payload: InferenceRequest, returned: Any) -> Any:
         if self._rows is not None:
             self._rows(model, payload, returned)
         if self._sizes is not None:
@@ -128,39 +135,39 @@ class FunctionCalls:
         return returned
 
     def check_item(self, model: Any, begun: Begun, item: Any) -> None:
-        """Raises InvalidOutput for an item whose named dimensions do not have the sizes of the call."""
+        """Raise InvalidOutput if the size of a named dimension of an item differs from the call."""
         if type(item) is Event:
             item = item.value
         if self._sizes is not None and item is not None:
             self._sizes.check(model.name, begun[1], item)
 
 
-def predict_method(function: Function) -> Method:
-    """The `predict` of a function with one response."""
+def build_predict(function: Function) -> Method:
+    """Return the `predict` method for a function with one response."""
     call, calls, arguments = function.function, FunctionCalls(function), function.arguments
     given = arguments.given
 
-    def called(model: Any, payload: InferenceRequest) -> Any:
+    def predict(model: Any, payload: InferenceRequest) -> Any:
         return call(**given(payload))
 
-    async def awaited(model: Any, payload: InferenceRequest) -> Any:
+    async def predict_async(model: Any, payload: InferenceRequest) -> Any:
         values = await calls.arguments(model, payload)
         return await (call(**values) if function.is_async else model.waiting.run(call, **values))
 
-    def sized(model: Any, payload: InferenceRequest) -> Any:
-        return (awaited if arguments.takes_long(payload) else called)(model, payload)
+    def predict_by_size(model: Any, payload: InferenceRequest) -> Any:
+        return (predict_async if arguments.takes_long(payload) else predict)(model, payload)
 
-    unawaited = sized if function.is_async and arguments.may_take_long else called
-    method = function.errors.guarded(
-        awaited if function.awaits else unawaited,
+    unawaited = predict_by_size if function.is_async and arguments.may_take_long else predict
+    method = function.errors.guard(
+        predict_async if function.awaits else unawaited,
         function.is_async or function.awaits,
         calls.check,
     )
     return functools.update_wrapper(method, call)
 
 
-def stream_method(function: Function) -> Method:
-    """The `predict_stream` of a function that yields, or that reads a stream."""
+def build_predict_stream(function: Function) -> Method:
+    """Return the `predict_stream` method for a function that yields, or that reads a stream."""
     call, calls, errors, arguments = (
         function.function,
         FunctionCalls(function),
@@ -177,7 +184,7 @@ def stream_method(function: Function) -> Method:
             return large(model, payloads, first)
         return call(**calls.begin(payloads, first)[0])
 
-    blocking = _blocking(function, calls)
+    blocking = _build_blocking_stream(function, calls)
 
     async def awaiting(model: Any, payloads: Any) -> Iterator[Any]:
         try:
@@ -188,15 +195,19 @@ def stream_method(function: Function) -> Method:
 
     plain = function.streams and not (calls.check or errors or function.awaits)
     if plain and (function.yields or not function.blocks):
-        return functools.update_wrapper(start, call)  # the server sees the kind of generator that `call` is
-    kind = (awaiting if function.awaits else blocking) if function.blocks else _on_loop(function, calls)
+        return functools.update_wrapper(start, call)  # the server inspects `call`
+    kind = (
+        (awaiting if function.awaits else blocking)
+        if function.blocks
+        else _build_loop_stream(function, calls)
+    )
     method = functools.update_wrapper(kind, call)
-    del method.__wrapped__  # the server must see this method's own kind
+    del method.__wrapped__  # the server must inspect `method` instead of `call`
     return method
 
 
-def _blocking(function: Function, calls: FunctionCalls) -> Callable[..., Iterator[Any]]:
-    """The `predict_stream` of a function that blocks."""
+def _build_blocking_stream(function: Function, calls: FunctionCalls) -> Callable[..., Iterator[Any]]:
+    """Return the `predict_stream` method for a blocking function."""
     call, errors = function.function, function.errors
 
     def stream(model: Any, payloads: Any, begun: Begun | None = None) -> Iterator[Any]:
@@ -217,8 +228,8 @@ def _blocking(function: Function, calls: FunctionCalls) -> Callable[..., Iterato
     return stream
 
 
-def _on_loop(function: Function, calls: FunctionCalls) -> Method:
-    """The `predict_stream` of a function that runs on the event loop."""
+def _build_loop_stream(function: Function, calls: FunctionCalls) -> Method:
+    """Return the `predict_stream` method for a function that runs on the event loop."""
     errors = function.errors
 
     async def stream(model: Any, payloads: Any) -> AsyncIterator[Any]:
@@ -229,7 +240,7 @@ def _on_loop(function: Function, calls: FunctionCalls) -> Method:
                 calls.check_item(model, begun, item)
                 try:
                     yield item
-                except CancelledError as cancel:  # of a scope that the function has open at its own yield
+                except CancelledError as cancel:  # from a scope that is open at the function's own `yield`
                     with suppress(StopAsyncIteration):
                         yield await items.athrow(cancel)
                         continue

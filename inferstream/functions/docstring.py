@@ -1,4 +1,4 @@
-"""Descriptions of arguments in a docstring: `Args:` as Google writes it, `:param name:` as Sphinx does."""
+"""Parses argument descriptions in docstrings, in Google style (`Args:`) or Sphinx style (`:param name:`)."""
 
 import inspect
 import re
@@ -9,11 +9,11 @@ _GOOGLE = re.compile(r"(\w+)(?: *\([^)]*\))?: *(.*)")
 _SPHINX = re.compile(r":(?:param|parameter|arg|argument)(?: +[^:]+)? +(\w+): *(.*)")
 
 Entry = tuple[str, str, int]
-"""The name of an argument, the first line about it, and the columns that further lines must be indented by."""
+"""The name of an argument, the first line of its description, and its indentation."""
 
 
-def descriptions(doc: str | None) -> dict[str, str]:
-    """What a docstring says of each argument, each as one line."""
+def parse_descriptions(doc: str | None) -> dict[str, str]:
+    """Return the description of each argument, joined into one line."""
     lines = inspect.cleandoc(doc or "").splitlines()
     parts_of: dict[str, list[str]] = {}
     name, indented = None, 0
@@ -29,9 +29,9 @@ def descriptions(doc: str | None) -> dict[str, str]:
 
 
 def _entries(lines: list[str]) -> Iterator[Entry | None]:
-    """For each line the argument that it begins to describe, if any."""
-    section: int | None = None  # the indentation of the header of the section of arguments
-    column: int | None = None  # the indentation of its arguments
+    """Yield, for each line, the argument whose description starts there, or None."""
+    section: int | None = None  # indentation of the header of the arguments section
+    column: int | None = None  # indentation of its arguments
     for line in lines:
         text, indent = line.strip(), _indent(line)
         if _SECTION.match(text):

@@ -1,4 +1,4 @@
-"""Items of streams that have a name, or say what their bytes are."""
+"""Stream items with a name or a media type."""
 
 import re
 from types import UnionType
@@ -14,16 +14,16 @@ SCALARS = (str, int, float, bool)
 
 
 class Event:
-    """An item that a function yields to its stream beside plain values.
+    """A stream item with a name, media type or parameters. Functions can mix events and plain values.
 
-    `name` becomes the `event:` line of server-sent events, and the parameter `event` of the response. `value`, if any,
-    is an item of the type that the function declares. `media_type` says what its bytes are. All further arguments are
-    parameters of the response: texts, numbers and booleans.
+    `name` becomes the `event:` line of server-sent events, and the response parameter `event`. `value`, if
+    any, is an item of the declared type. `media_type` describes its bytes. All other arguments become
+    parameters of the response, and must be strings, numbers or booleans.
 
         yield Event("progress", done=3, of=10)
         yield Event("frame", jpeg, media_type="image/jpeg")
 
-    Raises ValueError for a name that is no word, or is `error`, `end` or `message`.
+    Raises ValueError for a name that is not a word, or that is `error`, `end` or `message`.
     """
 
     __slots__ = ("parameters", "value")
@@ -59,7 +59,7 @@ class Event:
 
 
 def without_event(hint: Any) -> Any:
-    """An annotation without `Event`: `str` for `str | Event`, and None for `Event`."""
+    """Return an annotation without `Event`: `str` for `str | Event`, and None for `Event`."""
     if hint is Event:
         return None
     if get_origin(hint) in (Union, UnionType) and Event in get_args(hint):

@@ -1,4 +1,4 @@
-"""`Function`: a Python function with all that is known of it as a model."""
+"""`Function`, a Python function that is served as a model."""
 
 import inspect
 import typing
@@ -7,12 +7,12 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from ..codecs.values.hints import ASYNC_STREAMS, item_of
+from ..codecs.values.hints import ASYNC_STREAMS, stream_item
 from ..errors import InvalidSettings
 from ..signature import FunctionRpc, Signature
-from .arguments import Arguments, hints_of
+from .arguments import Arguments, resolve_hints
 from .batches import check_batch
-from .errors import ErrorMap, location_of, no_function, unbound
+from .errors import ErrorMap, not_a_function, source_location, unwrap_partial
 from .hooks import Hooks
 from .injection import Replacements, State
 from .results import Results
@@ -20,26 +20,26 @@ from .results import Results
 
 @dataclass(frozen=True)
 class BatchBounds:
-    """Rows that one call of a function may take, and the milliseconds to wait for them."""
+    """The maximum number of rows in one call of a function, and the milliseconds to wait for them."""
 
     rows: int = 0
     within_ms: float = 0.0
 
 
 class FunctionOwner(Protocol):
-    """The parts of an app that its functions use."""
+    """The attributes of an app that its functions use."""
 
     state: State
     errors: ErrorMap
     hooks: Hooks
 
     def rpc_of(self, function: "ModelFunction") -> FunctionRpc | None:
-        """The typed RPC of a model, if it has one."""
+        """Return the typed RPC of a model, if it has one."""
 
 
 @dataclass(eq=False)
 class ModelFunction:
-    """A function as a model. `settings` are fields of `ModelSettings`."""
+    """The base class of functions that are served as models. `settings` are fields of `ModelSettings`."""
 
     function: Callable[..., Any]
     name: str
@@ -56,15 +56,15 @@ class ModelFunction:
     def __post_init__(self) -> None:
         given = self.function
         if isinstance(given, type) or not callable(given):
-            raise no_function(given)
-        if not inspect.isroutine(unbound(given)):
-            self.function = given.__call__  # type: ignore[operator]  # of an object, whose method has the annotations
+            raise not_a_function(given)
+        if not inspect.isroutine(unwrap_partial(given)):
+            self.function = given.__call__  # type: ignore[operator]  # `__call__` has the annotations
         self.state = None if self.app is None else self.app.state
         self.errors = ErrorMap() if self.app is None else self.app.errors
 
     @property
     def arguments(self) -> Arguments:
-        """The arguments that clients give. Raises InvalidSettings for a step function without `admit`."""
+        """The arguments that clients send. Raises InvalidSettings for a step function without `admit`."""
         if self._arguments is None:
             name = getattr(self.function, "__name__", self.name)
             raise InvalidSettings(f"{self.location}: mark the function that begins a stream by @{name}.admit")
@@ -72,20 +72,20 @@ class ModelFunction:
 
     @property
     def location(self) -> str:
-        """File, line and name, for error messages."""
-        return location_of(self.function)
+        """The file, line and name of the function, for error messages."""
+        return source_location(self.function)
 
-    def replaced(self, replacements: Replacements) -> Self:
-        """The same function with other dependencies. Raises InvalidSettings."""
+    def replace(self, replacements: Replacements) -> Self:
+        """Return the same function with replaced dependencies. Raises InvalidSettings."""
         other = copy(self)
         try:
-            other._arguments = self.arguments.replaced(replacements)
+            other._arguments = self.arguments.replace(replacements)
         except TypeError as error:
             raise InvalidSettings(f"{self.location}: {error}") from None
         return other
 
     def signature(self) -> Signature:
-        """What clients know of it."""
+        """Return the signature that clients see."""
         return Signature(
             self.arguments.tensors(),
             self.results.tensors(),
@@ -93,7 +93,7 @@ class ModelFunction:
             outputs_annotated=True,
             streams=self.streams or self.arguments.stream is not None,
             logprobs=self.results.token,
-            doc=inspect.cleandoc(unbound(self.function).__doc__ or ""),
+            doc=inspect.cleandoc(unwrap_partial(self.function).__doc__ or ""),
             function=True,
             rpc=None if self.app is None else self.app.rpc_of(self),
         )
@@ -101,9 +101,9 @@ class ModelFunction:
 
 @dataclass(eq=False)
 class Function(ModelFunction):
-    """A function as a model.
+    """A function that returns one response or yields a stream.
 
-    `streaming` is for functions whose return annotation is that of one item. Raises InvalidSettings, which names
+    If `streaming` is set, it must match whether the function streams. Raises InvalidSettings naming the
     file, function and parameter.
     """
 
@@ -116,16 +116,16 @@ class Function(ModelFunction):
         is_async_generator = inspect.isasyncgenfunction(bare)
         self.yields = inspect.isgeneratorfunction(bare) or is_async_generator
         self.is_async = is_async_generator or any(map(inspect.iscoroutinefunction, (self.function, bare)))
-        """Whether it is a coroutine or an async generator, itself or under its decorators."""
+        """Whether the function is a coroutine function or async generator, possibly under decorators."""
         try:
             self._arguments = Arguments(self.function, self.state, self.batching.rows > 1)
         except TypeError as error:
             raise InvalidSettings(f"{self.location}: {error}") from None
         try:
-            returned = hints_of(self.function).get("return", inspect.Signature.empty)
+            returned = resolve_hints(self.function).get("return", inspect.Signature.empty)
             if returned is inspect.Signature.empty:
                 raise TypeError(f"it has no annotation; {self._advice()}")
-            item, self.annotated_stream = item_of(returned)
+            item, self.annotated_stream = stream_item(returned)
             self.results = Results(item, self.batching.rows > 1)
         except TypeError as error:
             said = str(error)
@@ -135,19 +135,19 @@ class Function(ModelFunction):
             raise InvalidSettings(f"{self.location}: return value: a `def` that yields returns Iterator[T]")
         self.streams = self.annotated_stream or self.yields
         self.blocks = not (self.is_async or typing.get_origin(returned) in ASYNC_STREAMS)
-        """Whether its stream must be read in a thread."""
+        """Whether the stream must be read in a thread."""
         self._check_streams()
         if self.batching.rows > 1:
             check_batch(self.location, self.arguments, self.results)
 
     @property
     def awaits(self) -> bool:
-        """Whether its dependencies are awaited: coroutines, and those of a coroutine that may block."""
+        """Whether dependencies are awaited: coroutines, and any dependency of an async function."""
         injection = self.arguments.injection
         return bool(injection.coroutines or (self.is_async and injection.dependencies))
 
     def _check_batching(self) -> None:
-        """Raises InvalidSettings for limits of a batch that would have no effect."""
+        """Raise InvalidSettings for negative batch limits, or for `within_ms` without `batch`."""
         rows, within_ms = self.batching.rows, self.batching.within_ms
         if rows < 0 or within_ms < 0:
             raise InvalidSettings(f"{self.location}: batch and within_ms cannot be negative")
@@ -155,7 +155,7 @@ class Function(ModelFunction):
             raise InvalidSettings(f"{self.location}: within_ms needs batch, the most items of one call")
 
     def _check_streams(self) -> None:
-        """Raises InvalidSettings for a function that could not read or make its stream."""
+        """Raise InvalidSettings for a function that could not read or produce its stream."""
         if self.streaming and not self.streams:
             raise InvalidSettings(f"{self.location}: streaming=True needs a function that yields")
         if self.streaming is False and self.streams:
@@ -168,7 +168,7 @@ class Function(ModelFunction):
             raise InvalidSettings(f"{self.location}: a function that streams cannot take a batch")
 
     def _advice(self) -> str:
-        """What to write where the return value has no annotation."""
+        """Return the advice for a missing return annotation."""
         if not self.yields:
             return "write -> None for a function that returns nothing, else its type, such as -> str"
         stream = "AsyncIterator" if self.is_async else "Iterator"
@@ -176,6 +176,6 @@ class Function(ModelFunction):
 
 
 def pascal(name: str) -> str:
-    """A model's name as a part of names of messages and RPCs: `my-model` becomes `MyModel`."""
+    """Convert a model name to a message or RPC name: `my-model` becomes `MyModel`."""
     words = "".join(character if character.isalnum() else "_" for character in name).split("_")
     return "".join(word.capitalize() for word in words)

@@ -1,4 +1,4 @@
-"""The load and unload hooks of an app, once per process."""
+"""Load and unload hooks of an app, which run once per process."""
 
 import asyncio
 import inspect
@@ -10,31 +10,32 @@ from typing import Any
 from ..concurrency.scope import is_own_cancel
 from ..concurrency.threads import call_apart
 from ..errors import InvalidSettings
-from .errors import location_of, no_function
+from .errors import not_a_function, source_location
 
 Hook = Callable[[], Any]
 
 
 def check_hook(hook: Hook) -> None:
-    """Raises InvalidSettings, which names file and function, for a hook that could not run to its end."""
+    """Raise InvalidSettings, naming the file and function, for a hook that takes arguments or yields."""
     if not callable(hook):
-        raise no_function(hook)
+        raise not_a_function(hook)
     if inspect.isgeneratorfunction(hook) or inspect.isasyncgenfunction(hook):
         raise InvalidSettings(
-            f"{location_of(hook)}: a hook does not yield; what follows the yield is a hook of on_unload"
+            f"{source_location(hook)}: a hook does not yield; what follows the yield is a hook of on_unload"
         )
     try:
         inspect.signature(hook).bind()
     except TypeError as error:
-        raise InvalidSettings(f"{location_of(hook)}: a hook takes no arguments: {error}") from None
+        raise InvalidSettings(f"{source_location(hook)}: a hook takes no arguments: {error}") from None
     except ValueError:
-        return  # some functions in C do not tell their parameters
+        return  # some functions in C do not expose their parameters
 
 
 class Hooks:
-    """Runs the load hooks before the first model of the app loads, and the unload hooks after the last.
+    """Runs load hooks before the first model of the app loads, and unload hooks after the last one unloads.
 
-    Models may load in several threads and event loops at once; the others wait for the first.
+    Models may load in several threads and event loops at once. All of them wait for the load hooks, which
+    the first one runs.
     """
 
     def __init__(self) -> None:
@@ -45,16 +46,19 @@ class Hooks:
         self._loaded: Future[None] | None = None
         """Done when the load hooks have run."""
         self._left: Future[None] | None = None
-        """Done when the unload hooks that run have run."""
+        """Done when the running unload hooks are finished."""
 
     async def enter(self) -> None:
-        """Raises the error of a load hook, for every model that waits for it. The next model tries again."""
+        """Run the load hooks if this is the first model.
+
+        If a hook fails, its error is raised for every waiting model. The next model tries again.
+        """
         with self._lock:
             self._users += 1
             loaded, first = self._loaded, self._loaded is None
             if loaded is None:
                 loaded = self._loaded = Future()
-                loaded.set_running_or_notify_cancel()  # a waiting model that gives up must not cancel it
+                loaded.set_running_or_notify_cancel()  # so that a model that stops waiting cannot cancel it
             left = self._left
         if not first:
             await asyncio.wrap_future(loaded)
@@ -64,7 +68,7 @@ class Hooks:
                 await asyncio.wrap_future(left)
             for hook in self.load:
                 await call_apart(hook)
-        except BaseException as error:  # a cancelled load too
+        except BaseException as error:  # including cancellation
             with self._lock:
                 self._loaded = None
             failed = isinstance(error, Exception)
@@ -73,7 +77,7 @@ class Hooks:
         loaded.set_result(None)
 
     async def leave(self) -> None:
-        """Raises the first error of an unload hook, after all of them."""
+        """Run all unload hooks if this is the last model, and then raise the first error, if any."""
         with self._lock:
             self._users -= 1
             if self._users or self._loaded is None:

@@ -1,4 +1,4 @@
-"""The lock file of an app: fields of its typed requests, whose numbers stay as they are when arguments change."""
+"""The lock file of an app, which keeps field numbers of typed requests stable when arguments change."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from ..errors import InvalidSettings
 
 
 class LockedField(NamedTuple):
-    """The field of an argument. The number of a removed argument is never given to another one."""
+    """The field of an argument. The number of a removed argument is never reused."""
 
     number: int
     type: str
@@ -17,20 +17,21 @@ class LockedField(NamedTuple):
 
 
 Locked = dict[str, LockedField]
-"""The fields of one model by argument."""
+"""The fields of one model, by argument."""
 
 Lock = dict[str, Locked]
-"""The fields of each model."""
+"""The fields of all models, by model."""
 
 
 class TypeChanged(ValueError):
-    """An argument has another type than the field that it has by its name."""
+    """An argument has a different type than its field in the lock file."""
 
 
 def lock_path(path: str, source: str) -> Path:
-    """The lock file of the app `path` (`module:name`), beside its module: `module.app.proto-lock.json`.
+    """Return the path of an app's lock file, `module.app.proto-lock.json` next to the module.
 
-    `source` is a file in the folder from which the module is imported.
+    `path` is the import path of the app (`module:name`). `source` is a file in the folder from which the
+    module is imported.
     """
     module, _, name = path.partition(":")
     *packages, last = module.split(".")
@@ -38,7 +39,7 @@ def lock_path(path: str, source: str) -> Path:
 
 
 def read_lock(file: Path) -> Lock:
-    """The fields in a lock file; none without a file. Raises InvalidSettings for a file that is wrong."""
+    """Return the fields in a lock file, or none if it is missing. Raises InvalidSettings if it is invalid."""
     try:
         text = file.read_text("utf-8")
     except FileNotFoundError:
@@ -64,12 +65,12 @@ def _field(number: int, type: str, removed: bool = False) -> LockedField:
     return LockedField(number, type, bool(removed))
 
 
-def written(lock: Lock) -> str:
-    """The text of a lock file: sorted, with a line for each field."""
+def format_lock(lock: Lock) -> str:
+    """Return the contents of a lock file, sorted, with one line per field."""
     models = []
     for model, fields in sorted(lock.items()):
         lines = [
-            f"      {json.dumps(name)}: {json.dumps(_shown(field))}"
+            f"      {json.dumps(name)}: {json.dumps(_to_json(field))}"
             for name, field in sorted(fields.items(), key=lambda item: item[1].number)
         ]
         inside = "{\n" + ",\n".join(lines) + "\n    }" if lines else "{}"
@@ -78,15 +79,15 @@ def written(lock: Lock) -> str:
     return '{\n  "requests": ' + inside + "\n}\n"
 
 
-def _shown(field: LockedField) -> dict[str, object]:
+def _to_json(field: LockedField) -> dict[str, object]:
     shown: dict[str, object] = {"number": field.number, "type": field.type}
     return {**shown, "removed": True} if field.removed else shown
 
 
-def merged(known: Mapping[str, LockedField], arguments: Mapping[str, str]) -> Locked:
-    """The fields of a model that takes `arguments`, which map names to types.
+def merge_fields(known: Mapping[str, LockedField], arguments: Mapping[str, str]) -> Locked:
+    """Return the fields, updated with the types of `arguments`. New arguments receive the next numbers.
 
-    A new argument gets the number after the highest one. Raises TypeChanged, which names the argument and both types.
+    Raises TypeChanged naming the argument and both types.
     """
     fields = {name: field._replace(removed=name not in arguments) for name, field in known.items()}
     following = max((field.number for field in fields.values()), default=0) + 1

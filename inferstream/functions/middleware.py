@@ -1,4 +1,4 @@
-"""Functions around every call of an app's models."""
+"""Middleware around every call of an app's models."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -6,51 +6,54 @@ from typing import Any, NamedTuple, Protocol
 from ..types import InferenceRequest
 
 Reply = Any
-"""What `call_next` returns, to be returned unchanged."""
+"""The value that `call_next` returns. Return it unchanged."""
 
 
 class CallEnd(NamedTuple):
-    """How a call ended, its stream included."""
+    """The outcome of a call, including its stream."""
 
     status: str
-    """`success`, `cancelled` if the client left, or the code of the error, such as `not_found`."""
+    """`success`, `cancelled` if the client disconnected, or an error code such as `not_found`."""
     seconds: float
     items: int
-    """Responses that the client was sent."""
+    """The number of responses sent to the client."""
 
 
 class CallInfo(Protocol):
-    """What a middleware sees of a call, after its admission and before its model."""
+    """A call as middleware sees it, after admission and before the model runs."""
 
     principal: str | None
-    """The client, where the server or a middleware knows it. Middleware may set it."""
+    """The client, if the server or middleware has identified it. Middleware may set it."""
 
     @property
     def model(self) -> str:
-        """Name of the model."""
+        """The name of the model."""
 
     @property
     def version(self) -> str | None:
-        """The version that the client asked for."""
+        """The version that the client requested."""
 
     @property
     def operation(self) -> str:
-        """`infer` for one response, `stream` for all that the model makes."""
+        """`infer` for one response, `stream` for all responses of the model."""
 
     @property
     def face(self) -> str:
-        """The dialect of the call, such as `v2`, `openai`, `grpc` or `websocket`; empty for calls in process."""
+        """The protocol of the call, such as `v2`, `openai`, `grpc` or `websocket`.
+
+        Empty for in-process calls.
+        """
 
     @property
     def request(self) -> InferenceRequest:
-        """The first request, with its tensors, not yet checked."""
+        """The first request with its tensors, before validation."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Headers of the request, or metadata of its RPC, by lower-case name."""
+        """Headers of the request, or metadata of the RPC, by lower-case name."""
 
     def on_end(self, callback: Callable[[CallEnd], None]) -> None:
-        """Call `callback` once, after the last response or the failure of the call. It must not wait."""
+        """Call `callback` once, after the last response or after a failure. It must not block."""
 
 
 Middleware = Callable[[Any, Callable[[Any], Awaitable[Reply]]], Awaitable[Reply]]

@@ -1,4 +1,4 @@
-"""Makes classes of models of functions."""
+"""Creates model classes from functions."""
 
 import functools
 import inspect
@@ -8,7 +8,7 @@ from ..concurrency.threads import Threads
 from ..model import MLModel, StepModel
 from ..signature import Signature
 from ..types.forms import InputsForm
-from .calls import predict_method, stream_method
+from .calls import build_predict, build_predict_stream
 from .function import Function, ModelFunction
 from .injection import replacements_var
 from .results import ResultWriter
@@ -16,13 +16,16 @@ from .steps import StepFunction
 
 
 class DescribedModel(MLModel):
-    """The base of the classes that `model_class` makes. The hooks of an app run before the first of its models."""
+    """The base of the classes that `model_class` creates.
+
+    The hooks of an app run before its first model loads and after its last one unloads.
+    """
 
     described: ClassVar[ModelFunction]
     signature: ClassVar[Signature]
 
     def writer(self) -> ResultWriter:
-        """What makes responses of the values that the function returns."""
+        """Return the writer of responses for values that the function returns."""
         return ResultWriter(self.described.results, self.name, self.version)
 
     async def load(self) -> bool:
@@ -37,24 +40,24 @@ class DescribedModel(MLModel):
 
 
 class FunctionModel(DescribedModel):
-    """A function. A subclass has `predict` or `predict_stream`."""
+    """A function model. Subclasses have `predict` or `predict_stream`."""
 
     described: ClassVar[Function]
 
     def form(self) -> InputsForm | None:
-        """The form of requests for the function that need no tensors; None if all need them."""
+        """Return the form of requests that can be read without tensors, or None."""
         return self.described.arguments.form()
 
     @functools.cached_property
     def waiting(self) -> Threads:
-        """The threads for blocking code that coroutines of this model wait for."""
+        """Threads for blocking code that the model's coroutines await."""
         return Threads(self.name, self.settings.threads)
 
 
 def model_class(function: ModelFunction) -> type[DescribedModel]:
-    """The class of models that run a function. Raises InvalidSettings for one that cannot be a model."""
+    """Return the model class for a function. Raises InvalidSettings for a function that cannot be a model."""
     if replacements := replacements_var.get():
-        function = function.replaced(replacements)
+        function = function.replace(replacements)
     code = function.function
     members: dict[str, Any] = {
         "described": function,
@@ -67,15 +70,15 @@ def model_class(function: ModelFunction) -> type[DescribedModel]:
         return type(function.name, (DescribedModel, StepModel), members | function.methods())
     if isinstance(function, Function):
         streams = members["signature"].streams
-        make = stream_method if streams else predict_method
+        make = build_predict_stream if streams else build_predict
         members["predict_stream" if streams else "predict"] = make(function)
     return type(function.name, (FunctionModel,), members)
 
 
-def implementation_of(implementation: Any, name: str) -> type[MLModel] | None:
-    """The class of models that an import path means: a class itself, or that of a function; None for others.
+def resolve_model_class(implementation: Any, name: str) -> type[MLModel] | None:
+    """Return the model class for an imported object: the class itself, or one generated from a function.
 
-    Raises InvalidSettings for a function that cannot be a model.
+    Returns None for anything else. Raises InvalidSettings for a function that cannot be a model.
     """
     if inspect.isfunction(implementation):
         implementation = Function(implementation, name)

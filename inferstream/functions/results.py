@@ -1,11 +1,11 @@
-"""Results of functions: the outputs that metadata declare, and the response of each value."""
+"""Results of functions: the outputs in metadata, and the response for each value."""
 
 import typing
 from collections.abc import Mapping
 from typing import Any
 
 from ..codecs.values.base import Value, reason
-from ..codecs.values.hints import shown, value_of, without_none
+from ..codecs.values.hints import format_hint, value_for, without_none
 from ..codecs.values.scalars import Binary, Boolean, Number, Text
 from ..errors import CodecError, InvalidOutput
 from ..signature import Tensors
@@ -15,24 +15,24 @@ from ..types.forms import KINDS, OutputForm
 from .event import Event, without_event
 
 OUTPUT = "output"
-"""Name of the only output of a function."""
+"""The name of a single output."""
 
 PLAIN = (Binary, Boolean, Number, Text)
-"""Values that fit a form: those of the right type need no check before they are sent."""
+"""Value types that fit a form, so that only the Python type is checked before a value is sent."""
 
 
 class Results:
-    """The outputs of a function. `hint` is the annotation of its return value, or of an item of its stream.
-    If `by_item`, lists hold the items of a batch.
+    """The outputs of a function.
 
-    Raises TypeError for an annotation of a type that cannot be sent.
+    `hint` is the annotation of its return value, or of an item of its stream. If `by_item` is set, lists
+    contain batch items. Raises TypeError for an unsupported type.
     """
 
     def __init__(self, hint: Any, by_item: bool = False) -> None:
         self.hint = hint = without_event(hint)
         self._by_item = by_item
         self.free = hint is InferenceResponse
-        """Whether the function makes its responses itself."""
+        """Whether the function itself builds its responses."""
         bare, self.takes_none = without_none(hint)
         self.token = _is_token(bare)
         self.values: dict[str, Value] = {}
@@ -46,28 +46,28 @@ class Results:
         bare, takes_none = without_none(hint)
         if takes_none:
             self.optional.add(name)
-        return Text() if _is_token(bare) else value_of(bare, self._by_item)
+        return Text() if _is_token(bare) else value_for(bare, self._by_item)
 
     @property
     def only(self) -> Value | None:
-        """The value of a function that returns one; None for others."""
+        """The `Value` of a single output, else None."""
         return None if self.several or not self.values else self.values[OUTPUT]
 
     def tensors(self) -> Tensors | None:
-        """The declared outputs; None if only the function knows them."""
+        """Return the declared outputs. Returns None if the function builds its responses itself."""
         if self.free:
             return None
         return tuple(value.tensor(name) for name, value in self.values.items())
 
-    def joined(self, values: Mapping[str, Any]) -> Any:
-        """What a function with several outputs has returned: a tuple, or its NamedTuple."""
+    def join(self, values: Mapping[str, Any]) -> Any:
+        """Combine several outputs into the function's return value: a tuple, or its NamedTuple."""
         bare, _ = without_none(self.hint)
         ordered = [values[name] for name in self.values]
         return bare(*ordered) if isinstance(bare, type) and hasattr(bare, "_fields") else tuple(ordered)
 
 
 class ResultWriter:
-    """Makes responses of the values of one loaded model."""
+    """Builds responses from the values of one loaded model."""
 
     def __init__(self, results: Results, model: str, version: str | None) -> None:
         self._results = results
@@ -81,7 +81,7 @@ class ResultWriter:
         self._texts = TokenWriter(model, version, declared) if isinstance(only, Text) else None
 
     def write(self, value: Any) -> InferenceResponse | None:
-        """The response of a value. Raises InvalidOutput for a value of another type."""
+        """Return the response for a value. Raises InvalidOutput for a value of the wrong type."""
         if isinstance(value, Token) and self._texts is not None:
             return self._texts.write(value)
         parameters = None
@@ -111,7 +111,7 @@ class ResultWriter:
                 if part is not None or name not in results.optional
             ]
         except (TypeError, ValueError, CodecError) as error:
-            kind, annotated = type(value).__name__, shown(results.hint)
+            kind, annotated = type(value).__name__, format_hint(results.hint)
             where = "that does not fit" if kind == annotated else f"where its annotation says {annotated}"
             raise InvalidOutput(
                 f"Model {self._model} returned a value of type {kind} {where}: {reason(error)}."
@@ -129,7 +129,10 @@ def _is_tuple(hint: Any) -> bool:
 
 
 def _parts(hint: Any) -> dict[str, Any]:
-    """The outputs by name: the fields of a NamedTuple, `output_0` and on for other tuples, else one."""
+    """Return the outputs by name.
+
+    Names are the fields of a NamedTuple, `output_0`, `output_1`, … for a tuple, and otherwise `output`.
+    """
     if not _is_tuple(hint):
         return {OUTPUT: hint}
     if typing.get_origin(hint) is tuple:

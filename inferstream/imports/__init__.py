@@ -1,1 +1,1 @@
-"""Imports of model code: its folders, and the classes that import paths name."""
+"""Imports of model code: model folders, and resolution of import paths to classes."""

@@ -1,4 +1,4 @@
-"""Metrics that model code makes while it is imported, which happens again at each load and for each version."""
+"""Metrics that model code defines when it is imported, which happens again for each reload and version."""
 
 import os
 import sys
@@ -6,42 +6,42 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from ..telemetry.at_import import at_import
+from ..telemetry.at_import import patch_at_import
 
 SHAPE = ("_type", "_labelnames", "_upper_bounds", "_states", "_multiprocess_mode")
-"""Attributes in which two metrics must be equal to share their values."""
+"""The attributes that must be equal for two metrics to share their values."""
 
 PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 class MetricOrigin(NamedTuple):
-    """The code that has made a metric, and the namespace in which it ran."""
+    """The code that defined a metric, and the namespace in which it ran."""
 
     file: str
     namespace: dict[str, Any]
 
 
 _origins: dict[str, MetricOrigin] = {}
-"""By the names of the time series."""
+"""The origins by time series name."""
 
 
 def join_metrics(libraries: tuple[str, ...]) -> None:
-    """Let model code make a metric again: at a reload, in a second version, or in another model.
+    """Allow model code to define a metric again: after a reload, in a second version, or in another model.
 
-    A metric of the same name, type and labels shares the values of the first. A metric that differs replaces the first
-    if both are from one file, which was reloaded. Otherwise, and within one module, it stays an error. The files of
-    `libraries` are not model code.
+    A metric with the same name, type and labels shares the values of the first one. A different metric
+    replaces the first one if both were defined in the same file, which was reloaded. Otherwise, and within
+    one module, a duplicate remains an error. Files of `libraries` are not model code.
     """
 
     def wrap(module: Any) -> None:
         registry = module.REGISTRY
         if not hasattr(registry.register, "joins"):
-            registry.register = _joining(registry, (*libraries, PACKAGE, "<"))
+            registry.register = _wrap_register(registry, (*libraries, PACKAGE, "<"))
 
-    at_import("prometheus_client.registry", wrap)
+    patch_at_import("prometheus_client.registry", wrap)
 
 
-def _joining(registry: Any, libraries: tuple[str, ...]) -> Any:
+def _wrap_register(registry: Any, libraries: tuple[str, ...]) -> Any:
     register = registry.register
 
     def register_or_join(collector: Any) -> None:
@@ -76,7 +76,7 @@ def _shape(metric: Any) -> list[Any]:
 
 
 def _origin(libraries: tuple[str, ...]) -> MetricOrigin | None:
-    """The innermost model code on the stack."""
+    """Return the innermost model code on the stack, or None."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(libraries):
         frame = frame.f_back

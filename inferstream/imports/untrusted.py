@@ -1,18 +1,21 @@
-"""The mark of a fetched folder in which no code may run."""
+"""The marker of fetched folders in which no code may run."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 UNTRUSTED = ".untrusted"
-"""Name of the file next to a fetched folder in which no code may run. Its lines are the URI and the files left out."""
+"""The name of the marker file next to a fetched folder.
+
+Its lines are the URI and the paths of the files that were discarded.
+"""
 
 
-def marked(folders: Iterable[Path]) -> list[str]:
-    """Return the lines of the first mark in these folders, or an empty list."""
+def read_marker(folders: Iterable[Path]) -> list[str]:
+    """Return the lines of the first marker file in these folders, or an empty list."""
     marks = (folder / UNTRUSTED for folder in folders)
     return next((mark.read_text().split("\n") for mark in marks if mark.is_file()), [])
 
 
-def untrusted(path: Path) -> str | None:
-    """Return the URI of a fetched file or folder in which no code may run, else None."""
-    return next(iter(marked(path.parents)), None)
+def untrusted_origin(path: Path) -> str | None:
+    """Return the URI of an untrusted file or folder, or None if it is trusted."""
+    return next(iter(read_marker(path.parents)), None)

@@ -1,1 +1,1 @@
-"""Parts that the processes of a server share: starting one, frames between two, descriptors and memory passed along."""
+"""Building blocks of the server's processes: spawning, frames, descriptor passing and shared memory."""

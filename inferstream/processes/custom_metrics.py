@@ -1,4 +1,4 @@
-"""Metrics of model code, sent to the process that keeps their numbers."""
+"""Metrics from model code, which are sent to the process that aggregates them."""
 
 import asyncio
 import threading
@@ -10,20 +10,20 @@ from .frames import Frame, Logged, Registered
 
 
 class CustomMetricSender:
-    """Sends metrics of model code from any thread. Each value goes before the response of the call that logged it."""
+    """Sends metrics from model code in any thread. Each value is sent before the response of its call."""
 
     def __init__(self, send: Callable[[Frame], object]) -> None:
         self._send = send
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
 
-    def registered(self, name: str, description: str) -> None:
-        self._tell(Registered(name, description))
+    def register(self, name: str, description: str) -> None:
+        self._send_frame(Registered(name, description))
 
-    def logged(self, model: str, version: str, values: dict[str, float]) -> None:
-        self._tell(Logged(model, version, values))
+    def log(self, model: str, version: str, values: dict[str, float]) -> None:
+        self._send_frame(Logged(model, version, values))
 
-    def _tell(self, frame: Frame) -> None:
+    def _send_frame(self, frame: Frame) -> None:
         if threading.get_ident() == self._thread:
             self._send(frame)
         else:
@@ -34,4 +34,4 @@ RECEIVERS: dict[type[Frame], Callable[[Any], object]] = {
     Logged: lambda frame: CUSTOM.observe(frame.model, frame.version, frame.values),
     Registered: lambda frame: CUSTOM.register(frame.name, frame.description),
 }
-"""Handlers of these frames in the process that keeps the numbers."""
+"""Handlers of these frames in the process that aggregates metrics."""

@@ -1,4 +1,4 @@
-"""Passes file descriptors between processes, over sockets that keep message boundaries."""
+"""Passes file descriptors between processes, over sockets that preserve message boundaries."""
 
 import asyncio
 import logging
@@ -11,22 +11,25 @@ from . import shared_memory
 logger = logging.getLogger("inferstream.worker")
 
 _ROOM = 4096
-"""The largest message in bytes."""
+"""The maximum message size, in bytes."""
 
 Arrived = Callable[[bytes, socket.socket, int, int], None]
-"""Takes a message and a connection: a socket to keep, and the memory of requests and responses, closed on return."""
+"""Called with a message, the socket of a connection, and two memory descriptors (requests and responses).
+
+The callee owns the socket. The memory descriptors are closed when it returns.
+"""
 
 
-def intake() -> tuple[socket.socket, socket.socket]:
-    """Two connected sockets for passing descriptors."""
+def create_intake() -> tuple[socket.socket, socket.socket]:
+    """Create two connected sockets for passing descriptors."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     return ours, theirs
 
 
 def pass_connection(worker: socket.socket, caller: socket.socket, message: bytes) -> None:
-    """Connect a worker and a caller. Raises OSError if either cannot take the connection."""
-    with shared_memory.created() as requests, shared_memory.created() as responses:
+    """Connect a worker and a caller. Raises OSError if either cannot receive the descriptors."""
+    with shared_memory.create_memory() as requests, shared_memory.create_memory() as responses:
         to_caller, to_worker = socket.socketpair()
         with to_caller, to_worker:
             socket.send_fds(worker, [b"way"], [to_caller.fileno(), requests, responses])
@@ -34,7 +37,7 @@ def pass_connection(worker: socket.socket, caller: socket.socket, message: bytes
 
 
 class Intake:
-    """The receiving socket. It closes when the other one does."""
+    """The receiving socket. It closes when its peer does."""
 
     def __init__(self, end: socket.socket, arrived: Arrived) -> None:
         end.setblocking(False)
@@ -49,18 +52,18 @@ class Intake:
         except BlockingIOError:
             return
         except OSError as error:
-            logger.error("a new way between two processes cannot be taken: %s", error.strerror)
+            logger.error("receiving a connection to another process failed: %s", error.strerror)
             message, descriptors = b"", []
         if not message:
             self.close()
             return
-        for descriptor in descriptors:  # received ones are inheritable, and Python 3.11 has no flag
+        for descriptor in descriptors:  # received descriptors are inheritable, and Python 3.11 has no flag
             os.set_inheritable(descriptor, False)
         end, *memory = descriptors
         try:
             self._arrived(message, socket.socket(fileno=end), *memory)
         except OSError as error:
-            logger.error("a new way between two processes cannot be used: %s", error.strerror)
+            logger.error("connecting to another process failed: %s", error.strerror)
         finally:
             for descriptor in memory:
                 os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The GPUs that worker processes may be given, by the names that `CUDA_VISIBLE_DEVICES` has for them."""
+"""The GPUs available to worker processes, as named in `CUDA_VISIBLE_DEVICES`."""
 
 import os
 import re
@@ -8,16 +8,17 @@ from collections.abc import Iterator
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 SECONDS = 30.0
-"""Time for the driver's tool to answer. It starts the driver where nothing has used it yet."""
+"""The timeout of the driver tool, in seconds. It may have to initialise the driver."""
 
 _GPU = re.compile(r"GPU (\d+): ")
 _PART = re.compile(r"\s+MIG .*\(UUID: (MIG-[^)]+)\)")
 
 
 def visible_devices() -> tuple[str, ...]:
-    """The devices of this process: those of `CUDA_VISIBLE_DEVICES`, else all that NVIDIA's driver lists.
+    """Return the devices of this process, from `CUDA_VISIBLE_DEVICES` or, if it is unset, from the NVIDIA driver.
 
-    A GPU that is divided (MIG) is the UUIDs of its parts, because a process sees one part alone.
+    A partitioned GPU (MIG) is listed as the UUIDs of its partitions, because a process can use only one of
+    them.
     """
     own = os.environ.get(VARIABLE)
     if own is not None:
@@ -32,7 +33,7 @@ def visible_devices() -> tuple[str, ...]:
 
 
 def _names(listed: str) -> Iterator[str]:
-    """The names in a list in which the parts of a GPU follow it."""
+    """Yield the names in the output of the driver tool, in which MIG partitions follow their GPU."""
     whole: str | None = None
     for line in listed.splitlines():
         if part := _PART.match(line):

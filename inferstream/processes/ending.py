@@ -1,4 +1,4 @@
-"""The end of a process of the server, which waits for no thread of model code."""
+"""Exit of a server process, which does not wait for threads of model code."""
 
 import atexit
 import logging
@@ -12,13 +12,13 @@ from ..telemetry.background import finish
 from ..telemetry.output import finish_output
 
 EXIT_SECONDS = 2.0
-"""Seconds that functions registered with `atexit` may take together."""
+"""The maximum total time for functions registered with `atexit`, in seconds."""
 
 logger = logging.getLogger("inferstream.server")
 
 
 def end(code: int = 0, seconds: float = EXIT_SECONDS) -> NoReturn:
-    """End this process after the functions registered with `atexit`, within `seconds`, and its last output."""
+    """Run functions registered with `atexit` for up to `seconds`, flush all output, and exit this process."""
 
     def give_up() -> None:
         logger.error("stopping: functions registered with atexit took longer than %.1f s", seconds)

@@ -1,4 +1,4 @@
-"""One end of a link between two processes: dispatches events, answers questions and asks them."""
+"""One end of a link between two processes, which handles events, sends queries and returns results."""
 
 import asyncio
 import logging
@@ -21,31 +21,34 @@ logger = logging.getLogger("inferstream.worker")
 A = TypeVar("A")
 
 MakeLink = Callable[..., Link]
-"""Makes the link from a decoder, and functions for each frame and for its end."""
+"""Creates the link from a decoder, a handler of frames and a handler of its end."""
 
 Handlers = Mapping[type[Frame], Callable[[Any], Any]]
-"""The frames that a process accepts. The handler of a question returns an awaitable of the answer."""
+"""The frames that a process accepts. The handler of a query returns an awaitable."""
 
 
 class Endpoint:
-    """Accepts the frames that have a handler. Questions begin in the order in which they come."""
+    """Passes each received frame to its handler. Queries start in order of arrival."""
 
     def __init__(self, link: MakeLink, handlers: Handlers, lost: Callable[[], None]) -> None:
         self._handlers: dict[type[Frame], Callable[[Any], object]] = {
-            kind: partial(self._asked, handler) if issubclass(kind, Query) else handler
+            kind: partial(self._start_answer, handler) if issubclass(kind, Query) else handler
             for kind, handler in handlers.items()
         }
-        self._handlers[Answer] = self._answered
+        self._handlers[Answer] = self._resolve_answer
         self._waiting: dict[int, tuple[asyncio.Future[Any], type]] = {}
         self._numbers = count(1)
         self._end: Exception | None = None
         self.spawn = Tasks().start
         kinds: Any = Union[tuple(self._handlers)]  # noqa: UP007
-        self.link = link(msgspec.msgpack.Decoder(kinds), self._received, lost=lost)
+        self.link = link(msgspec.msgpack.Decoder(kinds), self._handle_frame, lost=lost)
         self.send = self.link.send
 
     def ask(self, question: Query[A]) -> asyncio.Future[A]:
-        """Send a question; its answer. Raises what the other process answers with, or what `end` is called with."""
+        """Send a query and return a future of its result.
+
+        The future raises the error that the other process returns, or the error passed to `end`.
+        """
         number = question.number = next(self._numbers)
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(partial(self._forget, number))
@@ -59,9 +62,9 @@ class Endpoint:
     def _forget(self, number: int, answer: "asyncio.Future[Any]") -> None:
         self._waiting.pop(number, None)
         if not answer.cancelled():
-            answer.exception()  # it may not be awaited
+            answer.exception()  # retrieved, because it may never be awaited
 
-    def _answered(self, frame: Answer) -> None:
+    def _resolve_answer(self, frame: Answer) -> None:
         answer, kind = self._waiting.get(frame.number, (None, None))
         if answer is None or answer.done():
             return
@@ -70,10 +73,10 @@ class Endpoint:
         else:
             answer.set_result(msgspec.convert(frame.value, kind))
 
-    def _received(self, frame: Frame) -> None:
+    def _handle_frame(self, frame: Frame) -> None:
         self._handlers[type(frame)](frame)
 
-    def _asked(self, handler: Callable[[Any], Awaitable[object]], question: Query[Any]) -> None:
+    def _start_answer(self, handler: Callable[[Any], Awaitable[object]], question: Query[Any]) -> None:
         self.spawn(self._answer(question.number, handler(question)))
 
     async def _answer(self, number: int, answer: Awaitable[object]) -> None:
@@ -81,16 +84,16 @@ class Endpoint:
             self.send(Answer(number, await answer))
             return
         except InferstreamError as error:
-            if error.__cause__ is not None:  # for the log of the process that asks
+            if error.__cause__ is not None:  # for the log of the process that sent the query
                 error.__cause__ = RaisedElsewhere(logged_traceback(error.__cause__))
             failure = pack_failure(error)
         except Exception:
-            logger.exception("a question of another process failed")
+            logger.exception("query from another process failed")
             failure = pack_failure(InferenceFailed("The server failed; its log says why."))
         self.send(Answer(number, None, failure))
 
     def end(self, error: Exception) -> None:
-        """Read what is left, close the link, and fail all questions, also later ones."""
+        """Read the remaining frames, close the link, and fail all pending and later queries."""
         self.link.drain()
         self.link.close()
         self._end = error

@@ -1,9 +1,9 @@
-"""Errors of processes."""
+"""The error of a process that has run out of memory."""
 
 from ..errors import Code, InferstreamError
 
 
 class OutOfMemory(InferstreamError):
-    """A model or its worker has no memory left for a call, or there is no room for the model."""
+    """Out of memory: in a model or its worker during a call, or no room to load a model."""
 
     code = Code.OUT_OF_MEMORY

@@ -1,4 +1,4 @@
-"""The frames between processes: typed MessagePack, never pickle. This module has their tags and those of all rooms."""
+"""Base classes and tags of the frames between processes, encoded as typed MessagePack and never pickled."""
 
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar, get_args
@@ -27,7 +27,7 @@ LoadVersions UnloadVersions ListModels SumMeters Count Counted SendRecords Subsc
 Forward
 """
 TAGS = {name: tag for tag, name in enumerate(_FRAMES.split())}
-"""The tag of each frame, by the name of its class."""
+"""Tags of all frames, by class name."""
 
 A = TypeVar("A")
 
@@ -37,18 +37,18 @@ class Part(msgspec.Struct, array_like=True, gc=False):
 
 
 class Frame(Part, tag=TAGS.__getitem__):
-    """A message between two processes. Without an answer it is an event."""
+    """A message between two processes: an event, unless it is a `Query`."""
 
 
 class Query(Frame, Generic[A], kw_only=True):
-    """A question: a frame with an answer of type `A`."""
+    """A frame that requests a result of type `A`."""
 
     number: int = 0
-    """Set by the process that asks."""
+    """Set by the process that sends the query."""
 
 
 class PeerQuestion(Part, Generic[A]):
-    """A question between front ends. The module that asks it defines it."""
+    """A query between front-end processes. It is defined by the module that sends it."""
 
 
 def answer_type(question: Query[A] | PeerQuestion[A]) -> type[A]:
@@ -58,7 +58,7 @@ def answer_type(question: Query[A] | PeerQuestion[A]) -> type[A]:
 
 
 class Failure(Part):
-    """An error with its code and everything that a door may send to a client."""
+    """An error with its code and all fields that a transport may send to a client."""
 
     code: str
     message: str
@@ -66,13 +66,13 @@ class Failure(Part):
     detail: list[dict[str, Any]] | None = None
     retry_after: int | None = None
     explanation: str | None = None
-    """What the log, or a developer, is told beside the message."""
+    """Additional information for the log or for developers."""
     headers: dict[str, str] | None = None
-    """Response headers over HTTP."""
+    """HTTP response headers."""
 
 
 class Answer(Frame):
-    """The answer to the question of this number, or its failure."""
+    """The result of the query with this number, or its failure."""
 
     number: int
     value: Any = None
@@ -91,11 +91,11 @@ class Registered(Frame):
 
 
 UNENCODABLE = (TypeError, ValueError, OverflowError, NotImplementedError, msgspec.MsgspecError)
-"""Raised by packing and encoding for values that exist only inside a process."""
+"""Errors raised for values that cannot be packed or encoded because they exist only within a process."""
 
 
 def encode_foreign(value: Any) -> Any:
-    """Encode what MessagePack does not support and JSON writers do: NumPy numbers, arrays and other mappings."""
+    """Encode NumPy numbers, arrays and mappings, which the JSON encoder supports but MessagePack does not."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
@@ -118,14 +118,14 @@ def pack_failure(error: InferstreamError) -> Failure:
 
 
 def unpack_failure(failure: Failure) -> InferstreamError:
-    """The error of another process, as a door would get it here."""
-    error = _unpacked(failure)
+    """Recreate an error from another process, as if it had been raised in this one."""
+    error = _unpack(failure)
     if failure.explanation is not None:
         error.__cause__ = RaisedElsewhere(failure.explanation)
     return error
 
 
-def _unpacked(failure: Failure) -> InferstreamError:
+def _unpack(failure: Failure) -> InferstreamError:
     if failure.status_code is not None:
         if failure.headers is None:
             return ModelError(failure.message, failure.status_code)

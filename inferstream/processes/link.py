@@ -15,14 +15,17 @@ logger = logging.getLogger("inferstream.worker")
 
 _LENGTH = struct.Struct("<Q")
 _ROOM = 2**18
-"""Bytes read at once: the default capacity of a unix socket."""
+"""Bytes read at a time: the default capacity of a Unix socket."""
 
 SILENCE = 0.0005
-"""Seconds of silence after which a frame is sent at once, because its process has little to send."""
+"""If a process has sent nothing for this time, in seconds, it sends the next frame immediately."""
 
 
 class Link:
-    """Sends and receives frames, several per system call. Calls `received` for each frame, `lost` once at the end."""
+    """Sends and receives frames, several per system call.
+
+    Calls `received` for each frame, and `lost` once at the end.
+    """
 
     def __init__(
         self,
@@ -48,12 +51,15 @@ class Link:
         self._loop.add_reader(self._descriptor, self._read)
 
     def send(self, frame: Frame) -> int:
-        """Send a frame soon; returns its size in bytes. Raises msgspec's error for a value that it cannot encode."""
+        """Send a frame soon, and return its size in bytes.
+
+        Raises the msgspec error for a value that cannot be encoded.
+        """
         data = self._encode(frame)
         size = len(data)
         if self._closed:
             return size
-        waits = self._gathered.waits(size, SILENCE)
+        waits = self._gathered.can_wait(size, SILENCE)
         self._gathered.add(size, _LENGTH.pack(size), data)
         if self._rest:
             return size
@@ -79,7 +85,7 @@ class Link:
         except BlockingIOError:
             return
         except OSError:
-            self._rest = memoryview(b"")  # the reading side reports it
+            self._rest = memoryview(b"")  # the reading side reports the error
 
     def _resume(self) -> None:
         self._write()
@@ -100,13 +106,13 @@ class Link:
         self._filled += count
         try:
             self._parse()
-        except Exception:  # after a broken frame, later calls must not wait for ever
-            logger.exception("a frame could not be read; closing its socket")
+        except Exception:  # after a malformed frame, later calls must not wait forever
+            logger.exception("malformed frame from another process; closing the socket")
             self._end()
         return True
 
     def drain(self) -> None:
-        """Read the remaining frames of a process that has ended."""
+        """Read the remaining frames of a process that has exited."""
         while not self._closed and self._read():
             pass
 
@@ -139,7 +145,7 @@ class Link:
             self._lost()
 
     def close(self) -> None:
-        """Stop sending and receiving, without a call of `lost`."""
+        """Stop sending and receiving, without calling `lost`."""
         if self._closed:
             return
         self._closed = True

@@ -1,4 +1,4 @@
-"""Makes a process a part of the server that started it."""
+"""Makes a process a member of the server that started it."""
 
 import asyncio
 import ctypes
@@ -18,28 +18,28 @@ from .custom_metrics import CustomMetricSender
 _PR_SET_PDEATHSIG = 1
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that a terminal or a process supervisor sends to the whole group. Only the server acts on them."""
+"""Signals that a terminal or process supervisor sends to the whole group. Only the server handles them."""
 
 SHORTEST_END_SECONDS = 0.1
-"""Seconds that functions registered with `atexit` have at least."""
+"""The minimum time for functions registered with `atexit`, in seconds."""
 
 
 def _die_with(parent: int, lifeline: int) -> None:
-    """End with the server, however it ends and whatever model code does here."""
+    """Exit with the server, no matter how it exits or what model code does in this process."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(0)
 
     def watch() -> None:
-        os.read(lifeline, 1)  # returns when the server's end is closed, at the latest when the server ends
+        os.read(lifeline, 1)  # returns when the server's end is closed, at the latest when the server exits
         os._exit(0)
 
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
 def _leave(end: int) -> None:
-    """Make a fork of model code no worker: it does not write to the server."""
+    """Detach a child that model code forked, so that it does not write to the server's socket."""
     CUSTOM.sink = None
     os.close(end)
 
@@ -48,13 +48,16 @@ _over: "asyncio.Future[float] | None" = None
 
 
 def end(seconds: float) -> None:
-    """Let `run` end this process, whatever its threads do; functions registered with `atexit` have `seconds`."""
+    """Make `run` exit this process, regardless of its threads. `atexit` functions may run for `seconds`."""
     if _over is not None and not _over.done():
         _over.set_result(max(seconds, SHORTEST_END_SECONDS))
 
 
 def run(start: Callable[[], CustomMetricSender]) -> None:
-    """Serve on an event loop until the process is ended. `start` begins to, and returns what sends custom metrics."""
+    """Serve on an event loop until the process is ended.
+
+    `start` starts the service and returns the sender of custom metrics.
+    """
 
     async def serve() -> float:
         global _over
@@ -68,13 +71,13 @@ def run(start: Callable[[], CustomMetricSender]) -> None:
 
 
 def belong_to(parent: int, end: int, lifeline: int, *others: int) -> None:
-    """Make this process a part of the server: it ends with the server, and ignores signals.
+    """Make this process a member of the server: it exits with the server and ignores signals.
 
-    `end` is its socket to the server. Processes that model code starts inherit none of these descriptors.
+    `end` is its socket to the server. Processes that model code starts do not inherit these descriptors.
     """
     for descriptor in (end, lifeline, *others):
         os.set_inheritable(descriptor, False)
     _die_with(parent, lifeline)
     reserve_metric_files()
-    # A handler and not SIG_IGN: processes that model code executes would inherit that and ignore SIGTERM.
+    # A handler instead of SIG_IGN, which processes that model code executes would inherit.
     signals.handle({name: lambda *_: None for name in SIGNALS}, partial(_leave, end))

@@ -1,4 +1,4 @@
-"""Shared memory for tensors: one process writes them, another reads them without a copy."""
+"""Shared memory for tensors, which one process writes and another reads without a copy."""
 
 import asyncio
 import mmap
@@ -18,21 +18,27 @@ from ..types import Unread
 Bytes = npt.NDArray[np.uint8]
 
 ALIGNMENT = 64
-"""Bytes; a good alignment for the widest vector instructions."""
+"""The alignment of tensors, in bytes, which suits the widest vector instructions."""
 
 SIZE = 2**28
-"""Bytes of address space for each direction of a worker. Memory is used only where tensors have been."""
+"""Bytes of address space for each direction of a worker.
+
+Memory is used only where tensors have been written.
+"""
 
 FLAGS = 2**16
-"""Bytes at the front for flags: one for each call, which the worker sets when it starts the call."""
+"""Bytes reserved for flags at the start, one per call. The worker sets a flag when it starts the call."""
 
 RETAINED = 2**24
 """Bytes that an empty arena may keep in memory."""
 
 
 @contextmanager
-def created() -> Iterator[int]:
-    """A file descriptor of anonymous memory, which exists while a process has it open or mapped."""
+def create_memory() -> Iterator[int]:
+    """Create anonymous memory and yield its file descriptor.
+
+    The memory is freed when no process has it open or mapped.
+    """
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("inferstream", os.MFD_CLOEXEC)
     else:
@@ -46,7 +52,7 @@ def created() -> Iterator[int]:
 
 
 class Outgoing:
-    """The writer's side: allocates places, and frees them when the reader is done."""
+    """The writer's side: allocates blocks, and frees them when the reader is done."""
 
     def __init__(self, descriptor: int) -> None:
         self._memory: mmap.mmap | None = mmap.mmap(descriptor, SIZE)
@@ -58,9 +64,10 @@ class Outgoing:
         self.written = 0
 
     def put(self, data: memoryview | bytes | Unread) -> int | None:
-        """Copy `data` in and return its place; None without room, so that it must be sent otherwise.
+        """Copy `data` to shared memory and return its offset.
 
-        Raises what `read_into` raises.
+        Returns None if it does not fit, and the caller must send it another way. Raises the errors of
+        `read_into`.
         """
         size = -(-len(data) // ALIGNMENT) * ALIGNMENT
         for i, (place, room) in enumerate(self._free):
@@ -107,7 +114,7 @@ class Outgoing:
         self._memory = None
 
     def _give_back(self) -> None:
-        """Return memory to the system; otherwise an arena would keep its largest size."""
+        """Return memory to the system. Otherwise an arena would keep its largest size."""
         if self._memory is not None and hasattr(mmap, "MADV_REMOVE"):
             end = -(-self._high // mmap.PAGESIZE) * mmap.PAGESIZE
             self._memory.madvise(mmap.MADV_REMOVE, RETAINED, end - RETAINED)
@@ -115,63 +122,65 @@ class Outgoing:
 
 
 class Incoming:
-    """The reader's side. `freed` is called when `take_freed` has places, from the thread that dropped the last view."""
+    """The reader's side. `freed` is called in the thread that dropped the last view of a block."""
 
     def __init__(self, descriptor: int, freed: Callable[[], None]) -> None:
         self._memory: mmap.mmap | None = mmap.mmap(descriptor, SIZE)
         self.flags = memoryview(self._memory)[:FLAGS]
         self._freed = freed
-        # A deque and no lock: the garbage collector may drop a view inside any line here, and a lock would deadlock.
+        # A deque, which needs no lock: the garbage collector may drop a view at any line here, so a lock
+        # could deadlock.
         self._places: deque[int] = deque()
 
     def view(self, place: int, length: int) -> memoryview:
-        """The bytes of one tensor, which its reader may change.
+        """Return the bytes of one tensor, which the reader may modify.
 
-        Every later view keeps this array alive (NumPy and memoryview refer to the exporter), so it dies with the last.
+        All later views refer to this array (NumPy and memoryview keep the exporter alive), so it is freed
+        with the last one.
         """
         assert self._memory is not None
         array = np.frombuffer(self._memory, np.uint8, length, place)
-        weakref.finalize(array, self._released, place).atexit = False
+        weakref.finalize(array, self._release, place).atexit = False
         return memoryview(array)  # type: ignore[arg-type]  # NumPy's stubs for 3.11 have no Buffer
 
-    def _released(self, place: int) -> None:
+    def _release(self, place: int) -> None:
         self._places.append(place)
         self._freed()
 
-    def take_freed(self) -> list[int]:
-        """Places without views, for the writer to use again."""
+    def take_free_blocks(self) -> list[int]:
+        """Return the offsets of blocks without views, which the writer can use again."""
         return [self._places.popleft() for _ in range(len(self._places))]
 
     def close(self) -> None:
-        """Release the memory, which exists while a view of a tensor does."""
+        """Release the memory, which stays mapped until the last view of a tensor is gone."""
         self.flags.release()
         self._memory = None
 
 
 class Memory:
-    """Both directions of the memory between two processes. `send_freed` sends places back to their writer."""
+    """Both directions of the memory between two processes. `send_freed` returns blocks to the writer."""
 
     def __init__(self, incoming: int, outgoing: int, send_freed: Callable[[list[int]], object]) -> None:
         self._loop = asyncio.get_running_loop()
         self._send_freed = send_freed
         self._scheduled = False
-        self.incoming = Incoming(incoming, self._freed)
+        self.incoming = Incoming(incoming, self._schedule_release)
         try:
             self.outgoing = Outgoing(outgoing)
         except OSError:
             self.incoming.close()
             raise
 
-    def _freed(self) -> None:
-        # The thread that drops the last view of a tensor calls this.
+    def _schedule_release(self) -> None:
+        # Called in the thread that drops the last view of a tensor.
         if not self._scheduled:
             self._scheduled = True
-            with suppress(RuntimeError):  # the loop was closed
+            with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._give_back)
 
     def _give_back(self) -> None:
         self._scheduled = False
-        self._send_freed(self.incoming.take_freed())
+        self._send_freed(self.incoming.take_free_blocks())
 
     def close(self) -> None:
         self.incoming.close()

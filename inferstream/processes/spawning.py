@@ -1,4 +1,4 @@
-"""Starts a process and reports its end."""
+"""Starts a process and reports its exit."""
 
 import asyncio
 import json
@@ -16,22 +16,25 @@ from pathlib import Path
 PACKAGE = str(Path(__file__).parents[1])
 
 REAPED = 0.25
-"""Seconds a process may take to end when its work is over, and to be gone once it is killed."""
+"""The time for a process to exit after its work is done, or to be reaped after it is killed, in seconds."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """The script of a process, its Python, and the variables that differ from the server's."""
+    """The script of a process, its interpreter, and environment variables that differ from the server's."""
 
     script: str
     python: str
     variables: Mapping[str, str]
     module: str = "inferstream.server.worker"
-    """The module with the `main` that the script runs."""
+    """The module whose `main` the script runs."""
 
 
 class Child:
-    """A process in its own group, with our end of the socket to it. Calls `ended` once when the process has ended."""
+    """A process in its own process group, with our end of the socket to it.
+
+    Calls `ended` once after the process has exited.
+    """
 
     def __init__(self, program: Program, memory: Sequence[int], ended: Callable[[], None]) -> None:
         with ExitStack() as undo, ExitStack() as theirs:
@@ -69,14 +72,14 @@ class Child:
 
         def wait() -> None:
             self._process.wait()
-            with suppress(RuntimeError):  # the loop was closed
+            with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._end)
 
         threading.Thread(target=wait, name=f"worker-{self.pid}", daemon=True).start()
 
     def _end(self) -> None:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)  # what it started and left, before its number can be reused
+            os.killpg(self.pid, signal.SIGKILL)  # its children, before the process group id can be reused
         self._process.wait()
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
@@ -87,15 +90,15 @@ class Child:
         self._ended()
 
     def _reap_group(self) -> None:
-        """Reap what the worker left and we inherited (as process 1)."""
+        """Reap orphans of the worker that we inherited (as process 1)."""
         with suppress(ChildProcessError):
             while os.waitpid(-self.pid, os.WNOHANG)[0]:
                 pass
-            self._loop.call_later(REAPED, self._reap_group)  # some of it has not ended yet
+            self._loop.call_later(REAPED, self._reap_group)  # some have not exited yet
 
     def kill(self, why: str = "") -> None:
-        """Kill the process. `why` says in `how` what came before."""
-        self._why = why or self._why  # its link closes, which kills again
+        """Kill the process. `why` replaces the description in `how`."""
+        self._why = why or self._why  # the link closes, which calls `kill` again
         with suppress(ProcessLookupError):
             self._process.kill()
 
@@ -103,17 +106,21 @@ class Child:
     def halted(self) -> bool:
         """Whether a signal has stopped the process (SIGSTOP).
 
-        Asked of the kernel and not of the process, whose code may hold the interpreter lock, or wait for a disk.
+        This queries the kernel instead of the process, whose code may be holding the GIL or waiting for a
+        disk.
         """
         if not hasattr(os, "waitid"):  # macOS before Python 3.13
             return False
         try:
             return os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
-            return False  # it has ended
+            return False  # it has exited
 
-    async def stopped(self, ended: asyncio.Event, seconds: float, late: Callable[[], None]) -> bool:
-        """Wait for `ended`. After `seconds`, call `late` and kill the process; False when that happened."""
+    async def wait_for_end(self, ended: asyncio.Event, seconds: float, late: Callable[[], None]) -> bool:
+        """Wait for `ended` and return True.
+
+        After `seconds`, call `late`, kill the process and return False.
+        """
         try:
             async with asyncio.timeout(seconds):
                 await ended.wait()
@@ -121,7 +128,7 @@ class Child:
         except TimeoutError:
             late()
         finally:
-            self.kill()  # also when the caller is cancelled
+            self.kill()  # also if the caller is cancelled
         with suppress(TimeoutError):
             async with asyncio.timeout(REAPED):
                 await ended.wait()
@@ -129,7 +136,7 @@ class Child:
 
     @property
     def killed_by_kernel(self) -> bool:
-        """Whether SIGKILL has ended it, for no reason of ours."""
+        """Whether the process died of a SIGKILL that the server did not send, such as from the OOM killer."""
         return self._process.returncode == -signal.SIGKILL and not self._why
 
     @property

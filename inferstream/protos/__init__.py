@@ -1,1 +1,1 @@
-"""The protocol on the wire: JSON, gRPC messages, Triton's flat JSON, events."""
+"""Wire formats of the protocol: JSON, gRPC messages, Triton-style flat JSON, and server-sent events."""

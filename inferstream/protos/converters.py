@@ -1,4 +1,4 @@
-"""Converters between the protocol's types and gRPC messages, with MLServer's names."""
+"""Converters between protocol types and gRPC messages, with the names that MLServer uses."""
 
 from ..types import (
     InferenceRequest,
@@ -29,7 +29,7 @@ class TensorMetadataConverter:
             name=pb_object.name,
             datatype=pb_object.datatype,
             shape=list(pb_object.shape),
-            parameters=wire.parameters_from(pb_object.parameters),
+            parameters=wire.read_parameters(pb_object.parameters),
         )
 
     @staticmethod
@@ -37,7 +37,7 @@ class TensorMetadataConverter:
         message = pb.ModelMetadataResponse.TensorMetadata(
             name=type_object.name, datatype=type_object.datatype, shape=type_object.shape
         )
-        wire.parameters_to(type_object.parameters, message.parameters)
+        wire.write_parameters(type_object.parameters, message.parameters)
         return message
 
 
@@ -50,7 +50,7 @@ class ModelMetadataResponseConverter:
             versions=list(pb_object.versions),
             inputs=[TensorMetadataConverter.to_types(tensor) for tensor in pb_object.inputs] or None,
             outputs=[TensorMetadataConverter.to_types(tensor) for tensor in pb_object.outputs] or None,
-            parameters=wire.parameters_from(pb_object.parameters),
+            parameters=wire.read_parameters(pb_object.parameters),
         )
 
     @staticmethod
@@ -62,14 +62,14 @@ class ModelMetadataResponseConverter:
             inputs=[TensorMetadataConverter.from_types(tensor) for tensor in type_object.inputs or []],
             outputs=[TensorMetadataConverter.from_types(tensor) for tensor in type_object.outputs or []],
         )
-        wire.parameters_to(type_object.parameters, message.parameters)
+        wire.write_parameters(type_object.parameters, message.parameters)
         return message
 
 
 class ModelInferRequestConverter:
     @staticmethod
     def to_types(pb_object: pb.ModelInferRequest) -> InferenceRequest:
-        return wire.request_from(pb_object)
+        return wire.parse_request(pb_object)
 
     @staticmethod
     def from_types(
@@ -78,13 +78,13 @@ class ModelInferRequestConverter:
         model_version: str | None = None,
         use_raw: bool = False,
     ) -> pb.ModelInferRequest:
-        return wire.request_to(type_object, model_name, model_version, use_raw)
+        return wire.build_request_message(type_object, model_name, model_version, use_raw)
 
 
 class ModelInferResponseConverter:
     @staticmethod
     def to_types(pb_object: pb.ModelInferResponse) -> InferenceResponse:
-        return wire.response_from(pb_object)
+        return wire.parse_response(pb_object)
 
     @staticmethod
     def from_types(type_object: InferenceResponse, use_raw: bool = False) -> pb.ModelInferResponse:

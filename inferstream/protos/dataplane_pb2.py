@@ -1,4 +1,4 @@
-"""The protocol's messages; `make protos` writes the stub, which holds their types."""
+"""The protocol's messages. `make protos` generates their type stub."""
 
 from .pool import POOL, message_classes
 

@@ -805,3 +805,21 @@ class LogSettingsResponse(_message.Message):
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     settings: _containers.MessageMap[str, LogSettingsResponse.SettingValue]
     def __init__(self, settings: _Optional[_Mapping[str, LogSettingsResponse.SettingValue]] = ...) -> None: ...
+
+class RuntimeSecurityRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class AllowedModelImplementations(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, items: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RuntimeSecurityResponse(_message.Message):
+    __slots__ = ("mode", "allowed_model_implementations")
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_MODEL_IMPLEMENTATIONS_FIELD_NUMBER: _ClassVar[int]
+    mode: str
+    allowed_model_implementations: AllowedModelImplementations
+    def __init__(self, mode: _Optional[str] = ..., allowed_model_implementations: _Optional[_Union[AllowedModelImplementations, _Mapping]] = ...) -> None: ...

@@ -1,4 +1,4 @@
-"""The stub of clients, with the interface of generated code, and the RPCs of the service."""
+"""The client stub and the service's RPCs, with the interface of generated code."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     import grpc
 
 METHODS: list[MethodDescriptor] = list(POOL.FindServiceByName(SERVICE).methods)
-"""Descriptors of every RPC of the service."""
+"""The descriptor of every RPC of the service."""
 
 
-def classes_of(method: MethodDescriptor) -> tuple[type[Message], type[Message]]:
-    """The request and the response class of an RPC."""
+def get_message_classes(method: MethodDescriptor) -> tuple[type[Message], type[Message]]:
+    """Return the request and the response class of an RPC."""
     return GetMessageClass(method.input_type), GetMessageClass(method.output_type)
 
 
 class GRPCInferenceServiceStub:
-    """Callables for every RPC on `channel`, a `grpc.Channel` or `grpc.aio.Channel`, as of generated code."""
+    """Callables for every RPC on `channel`, a `grpc.Channel` or `grpc.aio.Channel`, as in generated code."""
 
     def __init__(self, channel: "grpc.Channel | grpc.aio.Channel") -> None:
         for method in METHODS:
-            request, response = classes_of(method)
+            request, response = get_message_classes(method)
             connect = channel.stream_stream if method.client_streaming else channel.unary_unary
             callable_ = connect(
                 f"/{SERVICE}/{method.name}",
@@ -42,7 +42,10 @@ class GRPCInferenceServiceStub:
 
 
 def _with_dialect(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The RPC with metadata that ask for the responses of its class. With raw contents they would be Triton's."""
+    """Wrap a streaming call so that it requests responses of the stub's class.
+
+    Otherwise, the server sends Triton responses to requests with raw contents.
+    """
 
     def stream(
         request_iterator: Any = None, timeout: float | None = None, metadata: Any = None, **options: Any

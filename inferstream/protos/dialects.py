@@ -1,23 +1,23 @@
-"""The names by which clients request a dialect of streams or of `generate`."""
+"""The names with which clients select the dialect of a stream or of `generate`."""
 
 from collections.abc import Mapping, Sequence
 
 from ..errors import InvalidRequest
 
 HEADER = "x-stream-dialect"
-"""The header, or gRPC metadata, that names the dialect a client requests, and the dialect of a response."""
+"""The header or gRPC metadata that names the dialect, in requests and in responses."""
 
 RESERVED_PREFIX = "triton_"
-"""The beginning of the names of parameters that no request to a model may have."""
+"""The prefix of parameter names that are not allowed in requests to a model."""
 
 FINAL_RESPONSE = f"{RESERVED_PREFIX}final_response"
-"""The parameter of a response that is true if no other response follows."""
+"""The response parameter that is true for the last response."""
 
 
-def asked_dialect(word: str | None, dialects: Mapping[str, Sequence[str]]) -> str | None:
-    """The dialect that the header's value `word` names; None without a value. Raises InvalidRequest for another.
+def parse_dialect(word: str | None, dialects: Mapping[str, Sequence[str]]) -> str | None:
+    """Return the dialect that the header value `word` names, or None if the value is missing.
 
-    `dialects` has their names, and the other names of each.
+    `dialects` maps the name of each dialect to its aliases. Raises InvalidRequest for an unknown name.
     """
     if not word:
         return None

@@ -1,4 +1,4 @@
-"""Triton's flattened JSON for `generate` and `generate_stream` (protocol §3.2)."""
+"""Flattened JSON for Triton's `generate` and `generate_stream` extension (protocol §3.2)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -24,19 +24,19 @@ from ..types.json_numbers import NOT_NUMBERS, NumbersText
 from ..types.metadata import NULLABLE, ROW_SCHEMA
 from .counts import expect_tensors
 from .dialects import RESERVED_PREFIX
-from .flat_values import columns_of, fits, flattened, guessed
-from .json_arrays import plain
-from .json_checks import keys_of, refuse_duplicate_keys, refuse_rounded
+from .flat_values import fits, flatten, guess_datatype, to_columns
+from .json_arrays import to_objects
+from .json_checks import count_keys, refuse_duplicate_keys, reject_rounded_integers
 from .json_requests import check_id
 from .json_responses import dump, json_value, json_values
-from .unwritable_outputs import unwritable
+from .unwritable_outputs import log_unwritable_output
 
 OUTPUTS = "outputs"
-"""The parameter that names the outputs of a response, where a request has no other place for them."""
+"""The parameter that lists the requested outputs, in requests without another field for them."""
 
 
 def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:
-    """Whether the body of a generate route is a V2 request, and not Triton's flat object or a list of rows."""
+    """Whether the body of a generate request is a V2 request, not a flat Triton object or a list of rows."""
     if not isinstance(document, dict):
         return not isinstance(document, list)
     given = document.get("inputs")
@@ -47,20 +47,20 @@ def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:
     return all(isinstance(item, dict) and "name" in item and "datatype" in item for item in given)
 
 
-def arguments_of(document: Any, text: bytes, names: Sequence[str]) -> tuple[dict[str, Any], str | None]:
-    """The arguments in a flat object, parsed from `text`, and the id of the request.
+def parse_arguments(document: Any, text: bytes, names: Sequence[str]) -> tuple[dict[str, Any], str | None]:
+    """Return the arguments and the request id in a flat object.
 
-    `id` is the request's unless it is one of the arguments' `names`; the keys of `parameters` are arguments too.
-    Raises InvalidRequest.
+    `text` is the JSON of the object. `id` is the request id unless it is one of the argument `names`. The
+    keys of `parameters` are also arguments. Raises InvalidRequest.
     """
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object.")
-    refuse_duplicate_keys(text, keys_of(document))
+    refuse_duplicate_keys(text, count_keys(document))
     values = dict(document)
-    if isinstance(inputs := values.get("inputs"), list):  # an argument, whose objects are no tensors
+    if isinstance(inputs := values.get("inputs"), list):  # an argument, whose objects are not tensors
         for item in inputs:
             if isinstance(item, dict) and type(data := item.get("data")) is NumbersText:
-                item["data"] = plain(data, "data")
+                item["data"] = to_objects(data, "data")
     if "parameters" not in names and isinstance(values.get("parameters"), dict):
         _merge(values, values.pop("parameters"))
     if "id" in names or values.get("id") in (None, ""):
@@ -73,15 +73,17 @@ def arguments_of(document: Any, text: bytes, names: Sequence[str]) -> tuple[dict
 def parse_flat(
     document: Any, text: bytes, inputs: Sequence[MetadataTensor], described: Sequence[MetadataTensor] = ()
 ) -> InferenceRequest:
-    """A request from a flat object, parsed from `text`. Keys of declared inputs become tensors, others parameters.
+    """Build a request from a flat object or a list of rows.
 
-    Without declared inputs, every key except `id` and `parameters` becomes a tensor, with the datatype of its value,
-    or that of the `described` input if its value fits. A list of objects is the rows of a table, whose columns are the
-    inputs. `outputs` in `parameters` names the outputs of the response. Raises InvalidRequest.
+    `text` is the JSON of `document`. Keys of declared inputs become tensors, and other keys become
+    parameters. Without declared inputs, every key except `id` and `parameters` becomes a tensor. It has the
+    datatype of the `described` input if the value fits, and otherwise a datatype inferred from the value. In
+    a list of objects, each object is a row of a table, and each column is an input. `outputs` in `parameters`
+    lists the requested outputs. Raises InvalidRequest.
     """
     if isinstance(document, list):
-        refuse_duplicate_keys(text, keys_of(document))
-        return InferenceRequest.of(tensors_of(document, inputs, described))
+        refuse_duplicate_keys(text, count_keys(document))
+        return InferenceRequest.of(encode_tensors(document, inputs, described))
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object, or a list of objects.")
     refuse_duplicate_keys(text, _keys(document))
@@ -94,7 +96,7 @@ def parse_flat(
             raise InvalidRequest('"parameters" must be an object')
         nested = dict(nested)
         wanted = None if OUTPUTS in declared or OUTPUTS in known else nested.pop(OUTPUTS, None)
-        outputs = None if wanted is None else outputs_named(wanted)
+        outputs = None if wanted is None else parse_outputs(wanted)
         _merge(values, nested)
     request_id = None
     if "id" not in known and (given := values.pop("id", None)) not in (None, ""):
@@ -109,19 +111,19 @@ def parse_flat(
         elif name.startswith(RESERVED_PREFIX):
             raise InvalidRequest(f'parameter "{name}" is reserved')
         elif not declared and name not in (nested or ()):
-            tensors.append(_undeclared(name, value, known.get(name)))
+            tensors.append(_encode_undeclared_value(name, value, known.get(name)))
         elif isinstance(value, (dict, list, NumbersText)):
             raise InvalidRequest(f'parameter "{name}" must be a string, a number or a boolean')
         else:
             extra[name] = value
     parameters = Parameters.of(extra) if extra else None
     if parameters is not None:
-        refuse_rounded(parameters, text)
+        reject_rounded_integers(parameters, text)
     return InferenceRequest.of(tensors, request_id, parameters, outputs)
 
 
-def outputs_named(wanted: object) -> list[RequestOutput]:
-    """The outputs in a list of names, or in a string with commas between them. Raises InvalidRequest."""
+def parse_outputs(wanted: object) -> list[RequestOutput]:
+    """Return the requested outputs in a list or comma-separated string of names. Raises InvalidRequest."""
     names = wanted.split(",") if isinstance(wanted, str) else wanted
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise InvalidRequest(f'parameter "{OUTPUTS}" takes names of outputs: a list, or a string with commas')
@@ -129,20 +131,21 @@ def outputs_named(wanted: object) -> list[RequestOutput]:
     return [RequestOutput.of(name.strip()) for name in names]
 
 
-def tensors_of(
+def encode_tensors(
     values: Mapping[str, Any] | list[Any],
     inputs: Sequence[MetadataTensor],
     described: Sequence[MetadataTensor],
 ) -> list[RequestInput]:
-    """The tensors of values in JSON, as a model declares its `inputs` or describes them. Raises InvalidRequest.
+    """Convert JSON values to tensors, according to the declared `inputs` or the `described` ones.
 
-    The values are an object by input, or a list of objects: the rows of a table, whose columns are the inputs.
+    `values` has one value per input, or is a list with the rows of a table, whose columns are the inputs.
+    Raises InvalidRequest.
     """
     declared = {tensor.name: tensor for tensor in inputs}
     known = {tensor.name: tensor for tensor in described}
-    columns = columns_of(values) if isinstance(values, list) else values
+    columns = to_columns(values) if isinstance(values, list) else values
     return [
-        _undeclared(name, column, known.get(name))
+        _encode_undeclared_value(name, column, known.get(name))
         if name not in declared
         else _tensor(declared[name], column)
         for name, column in columns.items()
@@ -157,43 +160,46 @@ def _merge(values: dict[str, Any], nested: dict[str, Any]) -> None:
 
 
 def _keys(document: dict[str, Any]) -> int:
-    """The number of keys of a flat object and its parameters, the only objects that may occur."""
+    """Return the number of keys in a flat object and its parameters, without other nested objects."""
     nested = document.get("parameters")
     return len(document) + (len(nested) if isinstance(nested, dict) else 0)
 
 
 def _may_be_missing(described: MetadataTensor | None) -> bool:
-    """Whether null is a value of an input, such as a column, and not the same as no value."""
+    """Whether null is a value of the input, as in a nullable column, instead of an absent value."""
     parameters = None if described is None else described.parameters
     return parameters is not None and parameters.get(NULLABLE) is True
 
 
-def _undeclared(name: str, value: Any, described: MetadataTensor | None) -> RequestInput:
-    """The tensor of a value that no input declares."""
+def _encode_undeclared_value(name: str, value: Any, described: MetadataTensor | None) -> RequestInput:
+    """Convert the value of an undeclared input to a tensor."""
     parameters = None if described is None else described.parameters
     if parameters is not None and (schema := parameters.get(ROW_SCHEMA)):
-        return _documents(name, value, "array" in schema)
+        return _encode_documents(name, value, "array" in schema)
     if type(value) is NumbersText:
         if not value.literals:
-            return _long(name, value, described)
-        value = plain(value, name)
-    values, shape = flattened(name, value)
+            return _encode_long_list(name, value, described)
+        value = to_objects(value, name)
+    values, shape = flatten(name, value)
     if described is not None and fits(described.datatype, set(map(type, values))):
-        shape = _sized(described, shape, len(values)) or shape
-        return _built(name, described.datatype, shape, values)
-    datatype = guessed(values)
+        shape = _infer_shape(described, shape, len(values)) or shape
+        return _build_input(name, described.datatype, shape, values)
+    datatype = guess_datatype(values)
     if datatype == "BYTES" and not all(value is None or isinstance(value, str | bytes) for value in values):
         raise InvalidRequest(f'input "{name}" takes strings')
-    return _built(name, datatype, shape, values)
+    return _build_input(name, datatype, shape, values)
 
 
-def _documents(name: str, value: Any, lists: bool) -> RequestInput:
-    """The rows of a column of JSON documents, which may be lists: one document, or a list of them."""
-    value = plain(value, name) if type(value) is NumbersText else value
+def _encode_documents(name: str, value: Any, lists: bool) -> RequestInput:
+    """Return a column of JSON documents. `value` is one document or a list of documents.
+
+    `lists` is whether a document can be a list itself.
+    """
+    value = to_objects(value, name) if type(value) is NumbersText else value
     if not isinstance(value, list) or (lists and not all(map(_may_be_list, value))):
         value = [value]
     rows = [row if row is None or isinstance(row, str) else dump(row).decode() for row in value]
-    return _built(name, "BYTES", [len(rows)], rows)
+    return _build_input(name, "BYTES", [len(rows)], rows)
 
 
 def _may_be_list(row: Any) -> bool:
@@ -206,42 +212,49 @@ def _tensor(declared: MetadataTensor, value: Any) -> RequestInput:
         if datatype not in NOT_NUMBERS:
             shape = value.shape if len(value.shape) > 1 else _shape(declared, value.shape[0])
             try:
-                return _built(name, datatype, shape, value.array(datatype))
+                return _build_input(name, datatype, shape, value.array(datatype))
             except ValueError as error:
                 raise InvalidRequest(f'input "{name}": {error}') from None
-        value = plain(value, name)
-    values, shape = flattened(name, value)
+        value = to_objects(value, name)
+    values, shape = flatten(name, value)
     if datatype == "BYTES" and not all(isinstance(item, str | bytes) for item in values):
         raise InvalidRequest(f'input "{name}" takes strings')
     if len(shape) == 1:
         shape = _shape(declared, len(values))
-    return _built(name, datatype, shape, values)
+    return _build_input(name, datatype, shape, values)
 
 
-def _long(name: str, numbers: NumbersText, described: MetadataTensor | None) -> RequestInput:
-    """The tensor of a long list of numbers that no input declares."""
+def _encode_long_list(name: str, numbers: NumbersText, described: MetadataTensor | None) -> RequestInput:
+    """Convert the long list of numbers of an undeclared input to a tensor."""
     shape = numbers.shape
     if described is not None and described.datatype in (FLOATS | INTEGERS if numbers.whole else FLOATS):
         try:
             array = numbers.array(described.datatype)
         except ValueError:
-            pass  # a description enforces nothing
+            pass  # descriptions are not enforced
         else:
-            return _built(name, described.datatype, _sized(described, shape, array.size) or shape, array)
+            return _build_input(
+                name, described.datatype, _infer_shape(described, shape, array.size) or shape, array
+            )
     for datatype in ("INT64", "FP64") if numbers.begins_whole else ("FP64",):
         try:
-            return _built(name, datatype, shape, numbers.array(datatype))
+            return _build_input(name, datatype, shape, numbers.array(datatype))
         except ValueError as error:
             fault = error
     raise InvalidRequest(f'input "{name}": {fault}')
 
 
-def _built(name: str, datatype: str, shape: list[int], values: list[Any] | npt.NDArray[Any]) -> RequestInput:
+def _build_input(
+    name: str, datatype: str, shape: list[int], values: list[Any] | npt.NDArray[Any]
+) -> RequestInput:
     return RequestInput.of(name, shape, datatype, TensorData(values))
 
 
-def _sized(described: MetadataTensor, shape: list[int], count: int) -> list[int] | None:
-    """The shape of a flat list as a described input has it, such as one row; None if it does not fill it."""
+def _infer_shape(described: MetadataTensor, shape: list[int], count: int) -> list[int] | None:
+    """Return the shape of a flat list according to a described input, for example one row.
+
+    Returns None if the values are nested or do not fill that shape.
+    """
     fixed = prod(size for size in described.shape if size != -1)
     if len(shape) != 1 or len(described.shape) == 1 or not fixed or count % fixed:
         return None
@@ -249,7 +262,10 @@ def _sized(described: MetadataTensor, shape: list[int], count: int) -> list[int]
 
 
 def _shape(declared: MetadataTensor, count: int) -> list[int]:
-    """The innermost variable dimension gets all values; other variable dimensions are 1."""
+    """Return the shape for `count` values. All variable dimensions except the innermost are 1.
+
+    Raises InvalidRequest if the values do not fill the fixed dimensions.
+    """
     fixed = prod(size for size in declared.shape if size != -1)
     if -1 not in declared.shape:
         return declared.shape if fixed == count else [count]
@@ -262,7 +278,7 @@ def _shape(declared: MetadataTensor, count: int) -> list[int]:
 
 
 FlatValues = Callable[[InferenceResponse], dict[str, Any]]
-"""Gives the outputs of a response by name."""
+"""A function that returns the outputs of a response by name."""
 
 RESERVED = ("model_name", "model_version", "id")
 
@@ -274,11 +290,13 @@ def _frame(form: OutputForm) -> tuple[bytes, bytes]:
 
 
 class FlatWriter:
-    """Writes responses as flat objects. For equal names, the outputs of a function win over all other keys; of other
-    models, reserved keys win over parameters, and these over tensors.
+    """Writes responses as flat objects.
 
-    `named` tells whether the client gave an id. `values` gives the outputs by name; by default a tensor of one element
-    is a single value, and one of several rows a list for each. Raises InvalidOutput for a value that JSON cannot hold.
+    If names collide, the outputs of a function take precedence over all other keys. For other models,
+    reserved keys take precedence over parameters, and parameters over tensors. `named` is whether the client
+    sent an id. `values` returns the outputs by name. By default, a tensor with one element is a single value,
+    and a tensor with several rows is a list of lists. Raises InvalidOutput for a value that JSON cannot
+    represent.
     """
 
     __slots__ = ("_is_function", "_values", "named")
@@ -288,12 +306,15 @@ class FlatWriter:
         self._values = values or _values
         self._is_function = values is not None
 
-    def around(self, form: OutputForm) -> tuple[bytes, bytes] | None:
-        """The object of a response of one value, before and after the value; None where it depends on more."""
+    def get_frame(self, form: OutputForm) -> tuple[bytes, bytes] | None:
+        """Return the JSON of a single-value response before and after the value.
+
+        Returns None if that JSON depends on more than the form.
+        """
         return None if self.named or form.name in RESERVED else _frame(form)
 
     def value(self, form: OutputForm, response: InferenceResponse) -> bytes:
-        if (frame := self.around(form)) is None:
+        if (frame := self.get_frame(form)) is None:
             return self.tensors(response)
         return b"%b%b%b" % (frame[0], json_value(form, response.value), frame[1])
 
@@ -320,13 +341,18 @@ def _values(response: InferenceResponse) -> dict[str, Any]:
         try:
             flat = values if isinstance(values, np.ndarray) else TensorData(values).flat()
         except ValueError as error:
-            raise unwritable(error, tensor.name, response.model_name) from error
-        document[tensor.name] = flat[0] if len(flat) == 1 else _rows(flat, tensor.shape)
+            raise log_unwritable_output(error, tensor.name, response.model_name) from error
+        document[tensor.name] = _single(flat[0]) if len(flat) == 1 else _group_rows(flat, tensor.shape)
     return document
 
 
-def _rows(values: Any, shape: Sequence[int]) -> Any:
-    """Flat values as a list for each row; values of one row, or rows of one value, stay flat."""
+def _single(value: Any) -> Any:
+    """Return a value that the JSON encoder supports. It has no `numpy.longlong`, the INT64 of ONNX Runtime."""
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def _group_rows(values: Any, shape: Sequence[int]) -> Any:
+    """Group flat values into one list per row. Values of one row, or rows of one value, stay flat."""
     sizes = [size for size in shape if size != 1]
     if len(sizes) < 2 or prod(sizes) != len(values):
         return values

@@ -1,4 +1,7 @@
-"""Reads requests and responses from gRPC messages, and writes requests; `grpc_responses` writes responses."""
+"""Parses requests and responses from gRPC messages, and builds requests.
+
+`grpc_responses` writes responses.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +17,7 @@ from ..types import (
     TensorData,
 )
 from ..types.conversion import to_bytes
-from ..types.datatypes import DTYPES, NAMES, unknown
+from ..types.datatypes import DTYPES, NAMES, describe_unknown
 from ..types.forms import InputsForm
 from ..types.json_encoding import decode, encode
 from ..types.tensors import AnyTensor
@@ -22,7 +25,7 @@ from .counts import expect_parameters
 from .dataplane_pb2 import InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse
 from .grpc_requests import InferMessage, LargeRequest, Packed
 from .ids import check_id
-from .references import reference_in, refuse_reference
+from .references import find_reference, reject_reference
 
 TensorMessage = ModelInferRequest.InferInputTensor | ModelInferResponse.InferOutputTensor
 
@@ -40,10 +43,13 @@ FIELDS = {
     "FP64": "fp64_contents",
     "BYTES": "bytes_contents",
 }
-"""The field of InferTensorContents for each datatype; FP16 and BF16 have none and travel raw (protocol §1.5)."""
+"""The field of InferTensorContents for each datatype.
+
+FP16 and BF16 have none and are sent as raw contents (protocol §1.5).
+"""
 
 EXACT = {name: DTYPES[name] for name in ("BOOL", "UINT32", "UINT64", "INT32", "INT64", "FP32", "FP64")}
-"""The dtypes of datatypes whose field holds nothing else, so that its values need no check."""
+"""Dtypes of the datatypes with the same range as their field, so the values do not need a check."""
 
 PACKED = InferTensorContents.DESCRIPTOR.fields_by_number
 """The fields of InferTensorContents by number."""
@@ -51,8 +57,8 @@ PACKED = InferTensorContents.DESCRIPTOR.fields_by_number
 INT64_LIMIT = 2**63
 
 
-def parameters_from(message: Mapping[str, InferParameter]) -> Parameters | None:
-    """Parameters from a map of InferParameter; None for an empty map."""
+def read_parameters(message: Mapping[str, InferParameter]) -> Parameters | None:
+    """Convert a map of InferParameter to parameters. Returns None for an empty map."""
     if not message:
         return None
     content_type = None
@@ -69,17 +75,17 @@ def parameters_from(message: Mapping[str, InferParameter]) -> Parameters | None:
     return Parameters.of(extra, content_type)
 
 
-def parameters_to(parameters: Parameters | None, message: Mapping[str, InferParameter]) -> None:
-    """Fill the map of a message. A lookup in the map makes an entry.
+def write_parameters(parameters: Parameters | None, message: Mapping[str, InferParameter]) -> None:
+    """Fill the parameter map of a message.
 
-    Headers are omitted. A value that InferParameter has no type for is JSON text.
+    Headers are omitted. Values of types that InferParameter does not support are written as JSON strings.
     """
     if parameters is None:
         return
     for name, value in parameters.items():
         kind = type(value)
         if kind not in (str, bool, float, int):
-            value = decode(encode(value))  # numbers of NumPy become numbers
+            value = decode(encode(value))  # converts NumPy numbers
             kind = type(value)
         if kind is str:
             message[name].string_param = value
@@ -88,7 +94,7 @@ def parameters_to(parameters: Parameters | None, message: Mapping[str, InferPara
         elif kind is float:
             message[name].double_param = value
         elif kind is int and -INT64_LIMIT <= value < INT64_LIMIT:
-            # Older stubs cannot read uint64_param.
+            # Older stubs do not have uint64_param.
             message[name].int64_param = value
         elif kind is int and 0 <= value < 2 * INT64_LIMIT:
             message[name].uint64_param = value
@@ -96,13 +102,14 @@ def parameters_to(parameters: Parameters | None, message: Mapping[str, InferPara
             message[name].string_param = encode(value).decode()
 
 
-def request_from(
+def parse_request(
     message: InferMessage, form: InputsForm | None = None, references: bool = False
 ) -> InferenceRequest:
-    """The request in a ModelInferRequest; raw contents are not copied. `form` is that of the model.
+    """Return the request in a ModelInferRequest, without copying raw contents.
 
-    With `references`, tensors may refer to their data. Raises InvalidRequest for mixed, missing or misplaced contents
-    of an input, and for an id that is not allowed.
+    `form` describes the inputs of the model if they are single values. If `references` is set, tensors may
+    refer to data elsewhere. Raises InvalidRequest if the contents of an input are mixed, missing or in the
+    wrong field, or if the id is invalid.
     """
     raw, sent, parameters, wanted = (
         message.raw_input_contents,
@@ -119,7 +126,7 @@ def request_from(
     reference_names: list[str] = []
     if raw:
         if len(raw) != len(sent):
-            raw = _beside_references(raw, sent)  # type: ignore[assignment]
+            raw = _align_raw_contents(raw, sent)  # type: ignore[assignment]
         inputs = [_tensor_from(RequestInput, each, raw[i], reference_names) for i, each in enumerate(sent)]
     elif type(message) is LargeRequest and message.packed:
         packed = message.packed
@@ -131,10 +138,10 @@ def request_from(
     outputs = [_wanted_from(each, reference_names) for each in wanted]
     if parameters:
         expect_parameters(len(parameters), "parameters")
-    request = InferenceRequest.of(inputs, request_id or None, parameters_from(parameters), outputs or None)
+    request = InferenceRequest.of(inputs, request_id or None, read_parameters(parameters), outputs or None)
     if reference_names:
         if not references:
-            refuse_reference(reference_names[0])
+            reject_reference(reference_names[0])
         request.references = (*dict.fromkeys(reference_names),)
     return request
 
@@ -142,12 +149,15 @@ def request_from(
 def _wanted_from(
     message: ModelInferRequest.InferRequestedOutputTensor, references: list[str]
 ) -> RequestOutput:
-    """A requested output. `references` gets the parameter that refers to its data."""
+    """Return a requested output.
+
+    If a parameter refers to data elsewhere, its name is appended to `references`.
+    """
     parameters = None
     if given := message.parameters:
         expect_parameters(len(given), f'output "{message.name}": parameters')
-        parameters = parameters_from(given)
-        if parameters is not None and (reference := reference_in(parameters.__pydantic_extra__)):
+        parameters = read_parameters(given)
+        if parameters is not None and (reference := find_reference(parameters.__pydantic_extra__)):
             references.append(reference)
     return RequestOutput.of(message.name, parameters)
 
@@ -155,7 +165,7 @@ def _wanted_from(
 def _values_from(
     inputs: Sequence[ModelInferRequest.InferInputTensor], form: InputsForm
 ) -> dict[str, Any] | None:
-    """The values of typed inputs that fit `form`; None for others."""
+    """Return the values of typed inputs if they fit `form`, else None."""
     values: dict[str, Any] = {}
     for tensor in inputs:
         name, filled = tensor.name, tensor.contents.ListFields()
@@ -178,14 +188,14 @@ def _values_from(
 SINGLE = [1]
 
 
-def _beside_references(
+def _align_raw_contents(
     raw: Sequence[bytes | memoryview], inputs: Sequence[ModelInferRequest.InferInputTensor]
 ) -> Sequence[bytes | memoryview]:
-    """Raw contents for all inputs: those that refer to their data, and have none, get empty ones.
+    """Return raw contents for all inputs, with empty contents for inputs that refer to data elsewhere.
 
-    Raises InvalidRequest.
+    Raises InvalidRequest if the counts do not match.
     """
-    elsewhere = [reference_in(each.parameters) is not None for each in inputs]
+    elsewhere = [find_reference(each.parameters) is not None for each in inputs]
     if len(raw) + sum(elsewhere) != len(inputs):
         raise InvalidRequest(f"{len(inputs)} inputs come with {len(raw)} raw_input_contents")
     given = iter(raw)
@@ -198,16 +208,19 @@ def _tensor_from(
     raw: bytes | memoryview | Packed | None,
     references: list[str] | None = None,
 ) -> AnyTensor:
-    """A tensor. `references` gets the parameter that refers to its data; without it nobody asks for one."""
+    """Return a tensor. If a parameter refers to data elsewhere, its name is appended to `references`.
+
+    If `references` is None, the parameters are not searched.
+    """
     what, name, datatype = kind.what, message.name, message.datatype
     if datatype not in NAMES:
-        raise InvalidRequest(f'{what} "{name}": {unknown(datatype)}')
+        raise InvalidRequest(f'{what} "{name}": {describe_unknown(datatype)}')
     parameters = reference = None
     if given := message.parameters:
         expect_parameters(len(given), f'{what} "{name}": parameters')
-        parameters = parameters_from(given)
+        parameters = read_parameters(given)
         if references is not None and parameters is not None:
-            reference = reference_in(parameters.__pydantic_extra__)
+            reference = find_reference(parameters.__pydantic_extra__)
     if reference is not None and references is not None:
         if raw or message.contents.ListFields():
             raise InvalidRequest(f'{what} "{name}": {reference} excludes contents and raw contents')
@@ -219,7 +232,7 @@ def _tensor_from(
         raise InvalidRequest(f'{what} "{name}": contents and raw contents exclude each other')
     else:
         data = TensorData.from_raw(raw, datatype)
-    shape = message.shape[:]  # takes half the time of `list`, which reads one element at a time
+    shape = message.shape[:]  # twice as fast as `list`, which reads one element at a time
     return kind.of(name, shape, datatype, data, parameters)
 
 
@@ -240,7 +253,7 @@ def _contents_from(what: str, message: TensorMessage, datatype: str, packed: Pac
         fields = " and ".join(descriptor.name for descriptor, _ in filled)
         raise InvalidRequest(f'{what} "{message.name}": {datatype} belongs into {field}, got {fields}')
     data = TensorData(filled[0][1][:], EXACT.get(datatype))
-    if packed is not None and datatype not in EXACT:  # a worker could not name the input
+    if packed is not None and datatype not in EXACT:  # here, because a worker cannot name the input
         try:
             data.to_numpy(datatype)
         except (ValueError, OverflowError) as error:
@@ -248,35 +261,41 @@ def _contents_from(what: str, message: TensorMessage, datatype: str, packed: Pac
     return data
 
 
-def wants_typed(message: InferMessage) -> bool:
-    """Whether the response has typed contents: unless the request has raw contents, or refers to its data."""
+def wants_typed_contents(message: InferMessage) -> bool:
+    """Whether the response should have typed contents.
+
+    True unless the request has raw contents or refers to data elsewhere.
+    """
     if message.raw_input_contents:
         return False
-    for tensor in message.inputs:  # a generator takes half as long again
+    for tensor in message.inputs:  # a generator would take half as long again
         if tensor.HasField("contents") and tensor.contents.ListFields():
             return True
     if type(message) is LargeRequest and message.packed:
         return True
-    return all(reference_in(tensor.parameters) is None for tensor in message.inputs)
+    return all(find_reference(tensor.parameters) is None for tensor in message.inputs)
 
 
-def contents_of(data: TensorData, datatype: str) -> list[Any]:
-    """The values of a tensor for typed contents; a missing text is empty."""
+def typed_contents(data: TensorData, datatype: str) -> list[Any]:
+    """Return the values of a tensor for typed contents. Missing strings become empty."""
     if datatype == "BYTES":
         return [to_bytes(value) for value in data.flat()]
     values: list[Any] = data.to_numpy(datatype).reshape(-1).tolist()
     return values
 
 
-def request_to(
+def build_request_message(
     request: InferenceRequest, model_name: str, model_version: str | None = None, use_raw: bool = False
 ) -> ModelInferRequest:
-    """The message that a client sends; `use_raw` puts every tensor into raw contents."""
+    """Build the message of a request. If `use_raw` is set, all tensors are sent as raw contents.
+
+    Raises InvalidRequest for FP16 or BF16 without `use_raw`.
+    """
     message = ModelInferRequest(model_name=model_name, model_version=model_version or "", id=request.id or "")
-    parameters_to(request.parameters, message.parameters)
+    write_parameters(request.parameters, message.parameters)
     for tensor in request.inputs:
         fields = message.inputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
-        parameters_to(tensor.parameters, fields.parameters)
+        write_parameters(tensor.parameters, fields.parameters)
         if use_raw:
             message.raw_input_contents.append(bytes(tensor.data.to_raw(tensor.datatype)))
         elif tensor.datatype not in FIELDS:
@@ -285,33 +304,33 @@ def request_to(
             )
         else:
             getattr(fields.contents, FIELDS[tensor.datatype]).extend(
-                contents_of(tensor.data, tensor.datatype)
+                typed_contents(tensor.data, tensor.datatype)
             )
     for output in request.outputs or ():
         requested = message.outputs.add(name=output.name)
-        parameters_to(output.parameters, requested.parameters)
+        write_parameters(output.parameters, requested.parameters)
     return message
 
 
-def response_from(message: ModelInferResponse) -> InferenceResponse:
-    """The response in a ModelInferResponse.
+def parse_response(message: ModelInferResponse) -> InferenceResponse:
+    """Return the response in a ModelInferResponse.
 
-    An output that has parameters and no data is empty: its parameters may say where the data are.
+    An output with parameters but without data is empty, because its parameters may refer to data elsewhere.
     """
     raw = message.raw_output_contents
     outputs = [
-        _tensor_from(ResponseOutput, tensor, raw[i] if raw else _elsewhere(tensor))
+        _tensor_from(ResponseOutput, tensor, raw[i] if raw else _get_external_contents(tensor))
         for i, tensor in enumerate(message.outputs)
     ]
-    parameters = parameters_from(message.parameters)
+    parameters = read_parameters(message.parameters)
     return InferenceResponse.of(
         message.model_name, outputs, message.model_version or None, message.id or None, parameters
     )
 
 
-def _elsewhere(output: ModelInferResponse.InferOutputTensor) -> bytes | None:
-    """Empty raw contents for an output without contents, whose parameters may say where they are; else None.
+def _get_external_contents(output: ModelInferResponse.InferOutputTensor) -> bytes | None:
+    """Return empty raw contents for an output that may refer to data elsewhere, else None.
 
-    A client does not look for references: it would import every extension.
+    Clients do not look up references, because that would import every extension.
     """
     return b"" if output.parameters and not output.contents.ListFields() else None

@@ -1,4 +1,4 @@
-"""Writes the responses of one stream as the bytes of ModelInferResponses, and caches the parts that repeat."""
+"""Writes the responses of a stream as the bytes of ModelInferResponses, and caches the parts that repeat."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -8,30 +8,30 @@ from ..types import InferenceResponse
 from ..types.forms import OutputForm
 from .grpc_responses import WRITERS
 
-MOST_SIZES = 32
-"""Sizes of texts for which a stream keeps the bytes before the text."""
+MAX_SIZES = 32
+"""The maximum number of string sizes for which a stream caches the preceding bytes."""
 
 
 class MessageWriter:
     """Writes each response as a message, with typed or raw contents. Raises InvalidOutput.
 
-    The responses of a stream of texts usually differ in the text only. While they do, the bytes before the text depend
-    on its size alone.
+    While a model generates text, its responses usually differ only in the string. In that case, the bytes
+    before the string depend only on its size.
     """
 
-    __slots__ = ("_before", "_facts", "_shape", "_whole")
+    __slots__ = ("_before", "_key", "_shape", "_whole")
 
     def __init__(self, typed: bool) -> None:
         self._whole = WRITERS[typed]
-        self._facts: tuple[Any, ...] | None = None
+        self._key: tuple[Any, ...] | None = None
         self._shape: Sequence[int] = []
         self._before: dict[int, bytes] = {}
-        """What precedes a text, by its size in bytes."""
+        """The bytes before a string, by its size in bytes."""
 
     def value(self, form: OutputForm, response: InferenceResponse) -> bytes:
         if form.datatype != "BYTES":
             return self._whole.value(form, response)
-        return self._text(response.value, form.shape, (form, response.id), response)
+        return self._encode_text_response(response.value, form.shape, (form, response.id), response)
 
     def tensors(self, response: InferenceResponse) -> bytes:
         outputs = response.outputs
@@ -46,12 +46,17 @@ class MessageWriter:
                 return self._whole.tensors(response)
             content_type = parameters.content_type
         names = (response.id, response.model_name, response.model_version)
-        return self._text(values[0], tensor.shape, (tensor.name, content_type, *names), response)
+        return self._encode_text_response(
+            values[0], tensor.shape, (tensor.name, content_type, *names), response
+        )
 
-    def _text(
-        self, text: Any, shape: Sequence[int], facts: tuple[Any, ...], response: InferenceResponse
+    def _encode_text_response(
+        self, text: Any, shape: Sequence[int], key: tuple[Any, ...], response: InferenceResponse
     ) -> bytes:
-        """The message of a response whose only value is `text`. All else depends on the shape and the facts."""
+        """Encode a response whose only value is `text` as a message.
+
+        `shape` and `key` determine everything else.
+        """
         if type(text) is str:
             try:
                 text = text.encode()
@@ -59,14 +64,14 @@ class MessageWriter:
                 return response.accept(self._whole)
         if type(text) is not bytes:
             return response.accept(self._whole)
-        if facts != self._facts or shape != self._shape:
-            self._facts, self._shape = facts, copy(shape)  # of a list, which a model may change
+        if key != self._key or shape != self._shape:
+            self._key, self._shape = key, copy(shape)  # the shape may be a list that the model modifies
             self._before.clear()
         before = self._before.get(len(text))
         if before is not None:
             return before + text
         message = response.accept(self._whole)
-        if len(self._before) == MOST_SIZES:
+        if len(self._before) == MAX_SIZES:
             self._before.clear()
         self._before[len(text)] = message[: len(message) - len(text)]
         return message

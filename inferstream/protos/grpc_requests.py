@@ -1,9 +1,10 @@
-"""Reads large ModelInferRequests without a copy of their raw tensors, and their typed numbers as arrays.
+"""Parses large ModelInferRequests without copying raw tensors, and reads typed numbers straight into arrays.
 
-protobuf copies a raw tensor into its message, and again for each reader. Reading a tensor of 16 MB in place saves
-two copies, and the kernel does not fill as many new pages with zeros. A message is a sequence of fields. Each field
-is a key (number and wire type), a length and a value (protobuf's "Encoding"); all fields of this message have that
-form. protobuf makes a Python object of each typed number, which takes 40 ms and 50 MB for a million of them.
+protobuf copies a raw tensor into its message, and again whenever it is read. For a tensor of 16 MB, parsing
+in place saves two copies and the page faults of new memory. protobuf creates a Python object for each typed
+number, which takes 40 ms and 50 MB per million numbers. A message is a sequence of fields. Each field is a
+key (number and wire type), a length and a value (protobuf's "Encoding"), and all fields of this message are
+length-delimited.
 """
 
 from collections.abc import Iterator, MutableMapping, Sequence
@@ -13,39 +14,42 @@ import numpy.typing as npt
 
 from ..errors import InvalidRequest
 from .dataplane_pb2 import InferParameter, ModelInferRequest
-from .packed import DTYPES, read_packed
+from .packed import DTYPES, read_packed_field
 
 LARGE = 64 * 1024
-"""Smallest size in bytes for which this is faster."""
+"""The size, in bytes, from which this parser is faster than protobuf."""
 
 MANY = 1024
-"""Most fields of a large message."""
+"""The maximum number of fields of a large message."""
 
 RAW = 7 << 3 | 2
-"""Key of `raw_input_contents`."""
+"""The key of `raw_input_contents`."""
 
 TENSORS = 16 * MANY
-"""Most fields of the inputs and outputs of a large message, which include their parameters."""
+"""The maximum number of fields in the inputs and outputs of a large message, including their parameters."""
 
 INPUT, CONTENTS = 5 << 3 | 2, 5 << 3 | 2
-"""Keys of `inputs`, and of `contents` in each of them."""
+"""Keys of `inputs`, and of `contents` in each input."""
 
 OUTPUT = 6 << 3 | 2
-"""Key of `outputs`."""
+"""The key of `outputs`."""
 
 ELEMENT = b"\x42"
-"""Key of one element of `bytes_contents`, which has a length of at least one byte."""
+"""The key of one element of `bytes_contents`. A length of at least one byte follows."""
 
 
 class InferRequests:
-    """Reads ModelInferRequests with at most `most` elements of BYTES, with the interface of their class."""
+    """Parses ModelInferRequests with at most `most` BYTES elements.
+
+    Has the interface of the message class.
+    """
 
     def __init__(self, most: int) -> None:
         self.DESCRIPTOR = ModelInferRequest.DESCRIPTOR
         self._most = most
 
     def FromString(self, data: bytes) -> "InferMessage":  # noqa: N802  # protobuf's name
-        """The message in `data`. Raises DecodeError, and InvalidRequest for too many elements."""
+        """Parse a message. Raises DecodeError, or InvalidRequest for too many fields or elements."""
         if len(data) < LARGE:
             return ModelInferRequest.FromString(data)
         parts = _split(data)
@@ -56,19 +60,19 @@ class InferRequests:
 
 
 class Packed(NamedTuple):
-    """The numbers of an input whose typed contents are large."""
+    """The numbers of an input with large typed contents."""
 
     number: int
-    """Of their field in InferTensorContents."""
+    """The field number in InferTensorContents."""
     array: npt.NDArray[Any]
     size: int
-    """In bytes, of the field."""
+    """The size of the field, in bytes."""
 
 
 class LargeRequest:
-    """A ModelInferRequest whose raw contents are views of the received bytes, and whose large typed ones are arrays.
+    """A ModelInferRequest with views of the received raw contents, and large typed contents as arrays.
 
-    `packed` has the latter by the index of their input, which has no contents.
+    `packed` maps the index of an input, whose `contents` are empty, to its array.
     """
 
     __slots__ = ("_message", "inputs", "packed", "raw_input_contents")
@@ -92,7 +96,7 @@ class LargeRequest:
                 inputs.insert(index, ModelInferRequest.InferInputTensor.FromString(tensor))
 
     def ByteSize(self) -> int:  # noqa: N802  # protobuf's name
-        """Bytes of the message without its raw contents."""
+        """Return the size of the message without its raw contents, in bytes."""
         return self._message.ByteSize() + sum(numbers.size for numbers in self.packed.values())
 
     def __getattr__(self, name: str) -> object:
@@ -102,19 +106,18 @@ class LargeRequest:
 InferMessage = ModelInferRequest | LargeRequest
 
 
-def size_of(message: InferMessage) -> int:
-    """Bytes of a message, as protobuf writes it."""
+def message_size(message: InferMessage) -> int:
+    """Return the serialized size of a message, in bytes. It is approximate for a LargeRequest."""
     size = message.ByteSize()
     return size + sum(map(len, message.raw_input_contents)) if isinstance(message, LargeRequest) else size
 
 
 def _split(data: bytes) -> tuple[bytes, list[memoryview], dict[int, tuple[bytes, Packed]]] | None:
-    """The message without what is large, its raw contents, and the inputs with large typed contents by index.
+    """Split off the raw contents and the large typed contents of a message.
 
-    None for bytes that only protobuf can judge.
-
-    Raises InvalidRequest for more fields than a message with the allowed inputs, outputs and parameters has: protobuf
-    would make objects of all of them.
+    Returns the rest of the message, the raw contents, and the inputs with large typed contents by index.
+    Returns None if only protobuf can parse the message. Raises InvalidRequest if the message has more fields
+    than the allowed inputs, outputs and parameters need, because protobuf would create an object for each.
     """
     rest: list[memoryview] = []
     raws: list[memoryview] = []
@@ -137,14 +140,17 @@ def _split(data: bytes) -> tuple[bytes, list[memoryview], dict[int, tuple[bytes,
         rest.append(field)
     packed: dict[int, tuple[bytes, Packed]] = {}
     for at, (index, value) in typed.items() if is_plain and not raws else ():
-        if (parts := _take_packed(value)) is not None:
+        if (parts := _split_packed_contents(value)) is not None:
             packed[index] = parts
             rest[at] = value[:0]
     return (b"".join(rest), raws, packed) if is_plain else None
 
 
-def _take_packed(tensor: memoryview) -> tuple[bytes, Packed] | None:
-    """An input without its typed contents, and these; None unless they are one packed field."""
+def _split_packed_contents(tensor: memoryview) -> tuple[bytes, Packed] | None:
+    """Return an input without its typed contents, and the contents.
+
+    Returns None unless the contents are a single packed field.
+    """
     rest: list[memoryview] = []
     contents: list[memoryview] = []
     for count, (key, field, value) in enumerate(walk(tensor)):
@@ -160,12 +166,12 @@ def _take_packed(tensor: memoryview) -> tuple[bytes, Packed] | None:
     number = key >> 3
     if value is None or key & 7 != 2 or number not in DTYPES or len(field) != len(contents[0]):
         return None
-    array = read_packed(number, value)
+    array = read_packed_field(number, value)
     return None if array is None else (b"".join(rest), Packed(number, array, len(value)))
 
 
 def _values(messages: Sequence[memoryview], *keys: int, most: int = MANY) -> list[memoryview]:
-    """The values of the fields with one of the keys. Raises InvalidRequest for messages of more than `most` fields."""
+    """Return the values of the fields with these keys. Raises InvalidRequest for more than `most` fields."""
     values: list[memoryview] = []
     for count, (each, _, value) in enumerate(field for message in messages for field in walk(message)):
         if count == most:
@@ -176,7 +182,7 @@ def _values(messages: Sequence[memoryview], *keys: int, most: int = MANY) -> lis
 
 
 def _expect_few(data: bytes, most: int) -> None:
-    """Raise InvalidRequest for a message of too many fields, before protobuf makes an object of each."""
+    """Raise InvalidRequest for too many fields or BYTES elements, before protobuf creates their objects."""
     tensors = _values([memoryview(data)], INPUT, OUTPUT)
     contents = _values(tensors, CONTENTS, most=TENSORS)
     if data.count(ELEMENT) <= most:
@@ -197,15 +203,15 @@ def _expect_few(data: bytes, most: int) -> None:
 
 
 FIXED = {1: 8, 5: 4}
-"""Sizes of the wire types of fixed size."""
+"""Sizes of the fixed-size wire types, in bytes."""
 
 
 GROUPS = (3, 4)
-"""Wire types that begin and end a group. protobuf skips one, and would read what follows without a count."""
+"""The wire types of group delimiters. protobuf skips groups, but their contents would not be counted."""
 
 
 def walk(view: memoryview) -> Iterator[tuple[int, memoryview, memoryview | None]]:
-    """Key, whole bytes and value of each field. The value is None, and the last, where the bytes are no message.
+    """Yield the key, encoding and value of each field. For malformed bytes, the last value is None.
 
     Raises InvalidRequest for a group.
     """
@@ -230,7 +236,7 @@ def walk(view: memoryview) -> Iterator[tuple[int, memoryview, memoryview | None]
 
 
 def varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The number at `position`, seven bits per byte, and its end; an end beyond `data` if it is incomplete."""
+    """Return the number at `position` and its end, which is beyond `data` if the varint is incomplete."""
     value = 0
     for shift in range(0, 70, 7):
         if position >= len(data):

@@ -1,13 +1,16 @@
-"""The rules of request ids, on every transport."""
+"""Validation of request ids, on every transport."""
 
 from ..errors import InvalidRequest
 
 MAX_ID = 1024
-"""Characters of a request's id. Each response, and each event of a stream, repeats the id."""
+"""The maximum length of a request id, in characters. Each response and each stream event repeats the id."""
 
 
 def check_id(id: str) -> str:
-    """An id that is safe in logs and responses. Raises InvalidRequest for control characters and for a longer one."""
+    """Return an id if it is safe in logs and responses.
+
+    Raises InvalidRequest if it is too long or has unprintable characters.
+    """
     if not id.isprintable():
         raise InvalidRequest("id must be printable characters")
     if len(id) > MAX_ID:

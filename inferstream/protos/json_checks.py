@@ -1,6 +1,6 @@
-"""Checks of JSON: limits, counted in pieces before any parser sees a text, and duplicate keys, which parsers hide.
+"""Checks JSON for exceeded limits, piece by piece before parsing, and for duplicate keys, which parsers hide.
 
-Parsers hold the interpreter lock and make objects.
+Limits are checked before parsing because parsers hold the GIL and create objects.
 """
 
 import json
@@ -16,23 +16,23 @@ from ..types import Parameters
 from ..types.json_numbers import MANY_DIGITS
 
 PIECE = 256 * 1024
-"""Bytes that are counted at once, in at most two milliseconds."""
+"""The number of bytes counted at a time, which takes at most two milliseconds."""
 
 COUNTED_EXACTLY = 32 * 1024
-"""Size of a text in bytes from which its colons are counted exactly before it is parsed again."""
+"""The size, in bytes, above which colons are counted exactly before the JSON is parsed again."""
 
 NAMED = 2**20
-"""Largest text in bytes in which a duplicate key is searched for, at 60 ms a MB."""
+"""The maximum size, in bytes, of JSON that is searched for the duplicate key, which takes 60 ms per MB."""
 
 _COUNTED = b'"[]{}tfn'
 _QUOTE = ord('"')
 _COMMA = ord(",")
 STEPS = np.zeros(256, np.int8)
-"""How each byte outside of strings changes the depth."""
+"""The change in depth for each byte outside strings."""
 STEPS[list(b"[{")] = 1
 STEPS[list(b"]}")] = -1
 OBJECT = 8
-"""How many values an object counts as. It takes the memory and the time of eight strings."""
+"""The number of values that an object counts as. It takes as much memory and time as eight strings."""
 
 _VALUES = np.zeros(256, np.uint8)
 _VALUES[list(b"[tfn")] = 1
@@ -42,9 +42,9 @@ _VALUES[ord("{")] = OBJECT
 class JsonLimits:
     """The largest JSON that the server parses.
 
-    `size` is in bytes, `depth` in levels of lists and objects. `values` counts keys, strings, lists and literals once
-    and objects as `OBJECT`. Numbers of a body do not count, because they may become arrays; those of a JSON text within
-    it do.
+    `size` is in bytes, `depth` in levels of lists and objects. `values` counts keys, strings, lists and
+    literals as one each and objects as `OBJECT`. Numbers in a body do not count, because they may become
+    arrays. Numbers in JSON strings within a body do count.
     """
 
     __slots__ = ("_small", "depth", "size", "values")
@@ -53,27 +53,27 @@ class JsonLimits:
         self.size = size
         self.depth = depth
         self.values = values
-        self._small = min(PIECE, size, 2 * values // OBJECT)  # the smallest object, `{}`, has two bytes
+        self._small = min(PIECE, size, 2 * values // OBJECT)  # The smallest object, `{}`, has two bytes.
 
     def check(self, text: bytes) -> None:
-        """Raise PayloadTooLarge or InvalidRequest for a text beyond a limit."""
+        """Raise PayloadTooLarge or InvalidRequest for JSON beyond a limit."""
         if len(text) <= self._small and text.count(b"[") + text.count(b"{") <= self.depth:
-            return  # as `allow`, without its frame
+            return  # `allow`, inlined for speed
         counter = JsonCounter(self)
         for start in range(0, len(text), PIECE):
             counter.add(text[start : start + PIECE])
 
     def check_text(self, text: str, name: str) -> None:
-        """Raise the errors of `TextCounter` for a JSON text that is the value of a field."""
+        """Check JSON that is the value of a field. Raises the errors of `TextCounter`."""
         if not self.allow(text.encode(errors="replace")):
             TextCounter(self).add_text(text, name)
 
     def allow(self, text: bytes) -> bool:
-        """Whether a text is within the limits at first sight."""
+        """Whether a quick check proves that JSON is within the limits."""
         return len(text) <= self._small and text.count(b"[") + text.count(b"{") <= self.depth
 
     def expect(self, size: int) -> None:
-        """Raise PayloadTooLarge for a text of `size` bytes that is too large."""
+        """Raise PayloadTooLarge if `size` bytes are too large."""
         if size > self.size:
             raise PayloadTooLarge(
                 f"The JSON is larger than the {self.size} bytes allowed (setting max_json_bytes)."
@@ -81,15 +81,15 @@ class JsonLimits:
 
 
 UNLIMITED = JsonLimits(sys.maxsize, sys.maxsize, sys.maxsize)
-"""Those of a model that no client calls."""
+"""The limits of a model that clients cannot call."""
 
 
 class JsonCounter:
-    """Counts one JSON text while it arrives, and nothing behind its `length`."""
+    """Counts the values and the depth of JSON as it arrives. Bytes after the first `length` are ignored."""
 
     counted = "keys, strings, objects, lists and literals"
     dropped = bytes(set(range(256)) - set(_COUNTED))
-    """Bytes that do not matter."""
+    """Bytes that are not counted."""
 
     __slots__ = ("_commas", "_depth", "_escape", "_length", "_limits", "_quoted", "_size", "_values")
 
@@ -102,14 +102,14 @@ class JsonCounter:
         """A backslash at the end of the last piece, which escapes the first byte of the next."""
 
     def add(self, piece: bytes) -> None:
-        """Count the next bytes. Raises PayloadTooLarge or InvalidRequest at the first that are too many."""
+        """Count the next bytes. Raises PayloadTooLarge or InvalidRequest as soon as a limit is exceeded."""
         if self._length is not None:
             piece = piece[: max(self._length - self._size, 0)]
         self._size += len(piece)
         self._limits.expect(self._size)
-        if b"Infinity" in piece:  # a number that has letters of literals
+        if b"Infinity" in piece:  # a number, whose letters would count as literals
             piece = piece.replace(b"Infinity", b"")
-        marks, strings = self.outside(piece, self.dropped)
+        marks, strings = self.strip_strings(piece, self.dropped)
         self._values += strings
         if marks.size:
             self._values += int(_VALUES[marks].sum(dtype=np.int64))
@@ -126,10 +126,10 @@ class JsonCounter:
                 f"The JSON holds more than {self._limits.values} {self.counted} (setting max_json_values)."
             )
 
-    def outside(self, piece: bytes, dropped: bytes) -> tuple[npt.NDArray[np.uint8], int]:
-        """The bytes outside of strings but the `dropped` ones, and how many strings begin in the piece."""
+    def strip_strings(self, piece: bytes, dropped: bytes) -> tuple[npt.NDArray[np.uint8], int]:
+        """Return the bytes outside strings, without `dropped`, and the number of strings that start in it."""
         if self._escape or b"\\" in piece:
-            piece = self._unescaped(self._escape + piece)
+            piece = self._unescape(self._escape + piece)
         marks = np.frombuffer(piece.translate(None, dropped), np.uint8)
         quotes = marks == _QUOTE
         if not self._quoted and not quotes.any():
@@ -138,8 +138,8 @@ class JsonCounter:
         self._quoted = bool(quoted[-1]) if quoted.size else self._quoted
         return marks[~(quotes | quoted)], int(np.count_nonzero(quotes & quoted))
 
-    def _unescaped(self, piece: bytes) -> bytes:
-        """A piece without escaped backslashes and quotation marks."""
+    def _unescape(self, piece: bytes) -> bytes:
+        """Return a piece without escaped backslashes and quotation marks."""
         backslashes = len(piece) - len(piece.rstrip(b"\\"))
         self._escape = b"\\" * (backslashes & 1)
         piece = piece[: len(piece) - len(self._escape)]
@@ -147,9 +147,10 @@ class JsonCounter:
 
 
 class TextCounter(JsonCounter):
-    """Counts the JSON texts that one request holds as values of fields or as elements of tensors, together.
+    """Counts all JSON within one request that is a field value or a tensor element.
 
-    Numbers count too, by their commas: each becomes an object of Python. So do the `elements` that are no JSON.
+    Numbers are also counted, by their commas, because each becomes a Python object. `elements` is the number
+    of elements without JSON, which is added to the count.
     """
 
     __slots__ = ()
@@ -162,7 +163,10 @@ class TextCounter(JsonCounter):
         self._values = self._commas = elements
 
     def add_text(self, text: str | bytes, name: str) -> None:
-        """Count the text in a field or tensor. Raises PayloadTooLarge and InvalidRequest, which begin with `name`."""
+        """Count JSON in a field or tensor.
+
+        Raises PayloadTooLarge or InvalidRequest with `name` as a prefix.
+        """
         self._depth, self._quoted, self._escape = 0, False, b""
         try:
             for start in range(0, len(text), PIECE):
@@ -172,16 +176,16 @@ class TextCounter(JsonCounter):
             raise type(error)(f"{name}: {error.message[:1].lower()}{error.message[1:]}") from None
 
 
-def outside_strings(text: bytes, mark: bytes) -> int:
-    """How often a byte occurs outside of strings."""
+def count_outside_strings(text: bytes, mark: bytes) -> int:
+    """Return the number of occurrences of a byte outside strings."""
     counter = JsonCounter(JsonLimits(len(text), 0, 0))
     dropped = bytes(set(range(256)) - {_QUOTE, *mark})
     pieces = (text[start : start + PIECE] for start in range(0, len(text), PIECE))
-    return sum(counter.outside(piece, dropped)[0].size for piece in pieces)
+    return sum(counter.strip_strings(piece, dropped)[0].size for piece in pieces)
 
 
-def keys_of(value: Any) -> int:
-    """The number of keys of all objects in a JSON value."""
+def count_keys(value: Any) -> int:
+    """Return the number of keys of all objects in a JSON value."""
     keys, level = 0, [value]
     while level:
         inner: list[Any] = []
@@ -196,26 +200,29 @@ def keys_of(value: Any) -> int:
 
 
 def has_keys(text: bytes, expected: int) -> bool:
-    """Whether colons alone show that a document has `expected` keys.
+    """Whether the number of colons proves that a document has `expected` keys.
 
-    Each key has a colon. If the number of colons equals `expected`, there is no other key. The same is true of
-    colons right after a quotation mark, if no colon follows a space.
+    Each key has a colon. If the number of colons equals `expected`, there are no other keys. The same applies
+    to colons directly after a quotation mark, if no colon follows whitespace.
     """
     if text.count(b":") == expected:
         return True
     if text.count(b'":') != expected:
         return False
-    # One test after the other: a generator takes six times as long.
+    # Written out, because a generator takes six times as long.
     return not (b" :" in text or b"\t:" in text or b"\n:" in text or b"\r:" in text)
 
 
 def refuse_duplicate_keys(text: bytes, expected: int) -> None:
-    """Raise InvalidRequest when an object of the document has a key twice.
+    """Raise InvalidRequest if an object in the document has a duplicate key.
 
-    `expected` is the number of keys after parsing; orjson keeps the last of two equal keys. A text whose colons
-    do not show that there is no other key, such as one with a colon in a string, is parsed again, which is slow.
+    `expected` is the number of keys after parsing, in which orjson keeps the last of two equal keys. If the
+    number of colons is inconclusive, for example because a string contains one, the JSON is parsed again,
+    which is slow.
     """
-    if has_keys(text, expected) or (len(text) > COUNTED_EXACTLY and outside_strings(text, b":") == expected):
+    if has_keys(text, expected) or (
+        len(text) > COUNTED_EXACTLY and count_outside_strings(text, b":") == expected
+    ):
         return
     if len(text) > NAMED:
         raise InvalidRequest("A key of an object is given twice.")
@@ -233,10 +240,10 @@ def refuse_duplicate_keys(text: bytes, expected: int) -> None:
         raise InvalidRequest("The body is nested too deeply.") from None
 
 
-def refuse_rounded(parameters: Parameters, text: bytes, owner: str = "") -> None:
-    """Raise InvalidRequest for an integer beyond 64 bits, which the parser of `text` has made a float.
+def reject_rounded_integers(parameters: Parameters, text: bytes, owner: str = "") -> None:
+    """Raise InvalidRequest for an integer beyond 64 bits, which the parser of `text` has turned into a float.
 
-    `owner` is the beginning of the message, such as `input "x": `.
+    `owner` is the prefix of the message, such as `input "x": `.
     """
     for name, value in parameters.items():
         if type(value) is float and abs(value) >= 2**63 and MANY_DIGITS.search(text):

@@ -1,4 +1,4 @@
-"""Writes V2 requests as JSON and reads V2 responses, for clients."""
+"""Writes V2 requests as JSON and parses V2 responses, for clients."""
 
 from itertools import zip_longest
 from typing import Any
@@ -8,13 +8,13 @@ from pydantic import ValidationError
 from ..errors import InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, TensorData
 from .json_requests import load
-from .json_responses import json_of, object_of
+from .json_responses import to_json, to_object
 
 HEADER_LENGTH = "inference-header-content-length"
 
 
 def dump_request(request: InferenceRequest, binary: bool = False) -> tuple[bytes, list[bytes | memoryview]]:
-    """A request as compact JSON, and the raw bytes of its tensors in order if `binary`."""
+    """Return a request as compact JSON and, if `binary` is set, the raw bytes of its tensors in order."""
     document: dict[str, Any] = {}
     if request.id is not None:
         document["id"] = request.id
@@ -24,17 +24,17 @@ def dump_request(request: InferenceRequest, binary: bool = False) -> tuple[bytes
     if parameters:
         document["parameters"] = parameters
     blobs = [tensor.data.to_raw(tensor.datatype) for tensor in request.inputs] if binary else []
-    document["inputs"] = [object_of(tensor, raw) for tensor, raw in zip_longest(request.inputs, blobs)]
+    document["inputs"] = [to_object(tensor, raw) for tensor, raw in zip_longest(request.inputs, blobs)]
     if request.outputs is not None:
         document["outputs"] = [output.model_dump() for output in request.outputs]
     try:
-        return json_of(document), blobs
+        return to_json(document), blobs
     except TypeError as error:
         raise InvalidRequest(f"The request cannot be written as JSON: {error}.") from error
 
 
 def load_response(body: bytes, header_length: str | None) -> InferenceResponse:
-    """The response in `body`. `header_length` is the length of its JSON if binary tensors follow.
+    """Parse a response. `header_length` is the header with the length of its JSON, if binary tensors follow.
 
     Raises InvalidRequest if the body is not a V2 response.
     """
@@ -43,11 +43,11 @@ def load_response(body: bytes, header_length: str | None) -> InferenceResponse:
         if not header_length.isdigit() or int(header_length) > len(body):
             raise InvalidRequest(f"its JSON is said to have {header_length!r} bytes")
         text, tail = body[: int(header_length)], memoryview(body)[int(header_length) :]
-    return response_in(load(text), tail)
+    return build_response(load(text), tail)
 
 
-def response_in(document: Any, tail: memoryview) -> InferenceResponse:
-    """The response in a document, whose binary tensors are in `tail`. Raises InvalidRequest."""
+def build_response(document: Any, tail: memoryview) -> InferenceResponse:
+    """Build a response from a JSON document and its binary tensors in `tail`. Raises InvalidRequest."""
     outputs = document.get("outputs") if isinstance(document, dict) else None
     for output in outputs if isinstance(outputs, list) else ():
         parameters = output.get("parameters") if isinstance(output, dict) else None

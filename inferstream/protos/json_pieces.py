@@ -1,4 +1,4 @@
-"""Parses large JSON in pieces: a parser holds the interpreter lock, and all others wait, until it is done."""
+"""Parses large JSON in pieces, because a parser holds the GIL until it is done."""
 
 import gc
 import threading
@@ -13,10 +13,10 @@ from ..errors import InvalidRequest
 from .json_checks import STEPS, JsonCounter, JsonLimits
 
 PIECE = 512 * 1024
-"""Bytes that are parsed at once, in at most ten milliseconds."""
+"""The number of bytes parsed at a time, which takes at most ten milliseconds."""
 
 _CUT = f"cut {token_hex(16)}".encode()
-"""The member that stands for those in other pieces. No client knows it."""
+"""The key or item that represents the members in other pieces. It is random, so clients cannot forge it."""
 
 _LIST = ord("[")
 _BEFORE = {_LIST: b'["%b",' % _CUT, ord("{"): b'{"%b":0,' % _CUT}
@@ -28,20 +28,23 @@ _LAST_KEY = f"{_FIRST_KEY} last"
 
 _DROPPED = bytes(set(range(256)) - set(b'"[]{}'))
 _UNLIMITED = JsonLimits(0, 0, 0)
-"""For a counter that only tells what is outside of strings."""
+"""The limits of a counter that only finds brackets outside strings. They are never checked."""
 
 _collector = threading.Lock()
-"""Held while the garbage collector waits. A parser keeps the interpreter lock, so nobody waits longer for this one."""
+"""Held while garbage collection is disabled.
+
+Parsers hold the GIL anyway, so the lock adds no delay.
+"""
 
 
 def loads(text: bytes, parser: Callable[[bytes], Any] = orjson.loads) -> Any:
-    """The document in a text. Raises the parser's error, and InvalidRequest for a key that is given twice at a cut."""
+    """Parse a document. Raises the parser's error, or InvalidRequest for a key that is repeated at a cut."""
     if len(text) <= PIECE:
         return _parse(text, parser)
     document: Any = None
     start, stack = 0, b""
     path: list[Any] = []
-    """The containers of the document that are open at `start`, whose brackets are `stack`."""
+    """The containers of the document that are open at `start`. `stack` has their brackets."""
     while True:
         end, following = _cut(text, start, stack)
         before = b"".join(_AROUND[bracket] for bracket in stack[:-1]) + (_BEFORE[stack[-1]] if stack else b"")
@@ -51,7 +54,7 @@ def loads(text: bytes, parser: Callable[[bytes], Any] = orjson.loads) -> Any:
             piece = _parse(before + text[start:end] + after, parser)
         except orjson.JSONDecodeError as error:
             raise _whole_error(error, text, start, len(before)) from None
-        left_open = _left_open(piece, len(following))
+        left_open = _pop_open_containers(piece, len(following))
         if not path:
             document = piece
         path = _join(path, piece, left_open)
@@ -63,7 +66,10 @@ def loads(text: bytes, parser: Callable[[bytes], Any] = orjson.loads) -> Any:
 def _whole_error(
     error: orjson.JSONDecodeError, text: bytes, start: int, before: int
 ) -> orjson.JSONDecodeError:
-    """The error of the whole text, by that of the piece which begins at `start` behind `before` other bytes."""
+    """Convert the error of a piece to an error of the whole document.
+
+    The piece starts at `start`, after `before` additional bytes.
+    """
     try:
         whole = text.decode()
     except UnicodeDecodeError:
@@ -72,8 +78,11 @@ def _whole_error(
 
 
 def _parse(text: bytes, parser: Callable[[bytes], Any]) -> Any:
-    """The document in a text. The garbage collector waits: its runs take five times as long as the parser."""
-    with _collector:  # another thread that found it waiting would leave it so for good
+    """Parse a document with garbage collection disabled.
+
+    Otherwise, collections would take five times as long as the parser.
+    """
+    with _collector:  # otherwise a second thread would find the collector disabled and leave it that way
         collects = gc.isenabled()
         gc.disable()
         try:
@@ -84,38 +93,41 @@ def _parse(text: bytes, parser: Callable[[bytes], Any]) -> Any:
 
 
 def _cut(text: bytes, start: int, stack: bytes) -> tuple[int, bytes]:
-    """A comma between members in the next piece, and the brackets open there; at the end of the text, none."""
+    """Return the position of a comma between members in the next piece, and the brackets that are open there.
+
+    At the end of the document, no bracket is open.
+    """
     size = PIECE
     while start + size < len(text):
-        if text.find(b",", start, start + size) < 0:  # in the base64 of a file
+        if text.find(b",", start, start + size) < 0:  # probably the base64 of a file
             size *= 2
             continue
         piece = text[start : start + size]
-        if b"\\" in piece:  # a backslash that ends the piece is in a string, which has no comma
+        if b"\\" in piece:  # a backslash at the end is in a string, where commas do not count
             piece = piece.replace(b"\\\\", b"__").replace(b'\\"', b"__")
         comma = _last_comma(piece)
         if comma >= 0:
-            following = _open_after(stack, piece[:comma])
+            following = _get_open_brackets(stack, piece[:comma])
             return (start + comma, following) if following else (len(text), b"")
         size *= 2
     return len(text), b""
 
 
 def _last_comma(piece: bytes) -> int:
-    """The last comma outside of strings, in a piece that begins outside of them; -1 if there is none."""
+    """Return the position of the last comma outside strings, or -1. The piece must start outside a string."""
     end, quotes = len(piece), piece.count(b'"')
     while (comma := piece.rfind(b",", 0, end)) >= 0:
         quotes -= piece.count(b'"', comma, end)
         if not quotes & 1:
             break
-        end = piece.rfind(b'"', 0, comma)  # where the string begins that holds the comma
+        end = piece.rfind(b'"', 0, comma)  # the start of the string that contains the comma
         quotes -= 1
     return comma
 
 
-def _open_after(stack: bytes, piece: bytes) -> bytes:
-    """The brackets that are open behind a piece; none where more were closed than opened."""
-    marks, _ = JsonCounter(_UNLIMITED).outside(piece, _DROPPED)
+def _get_open_brackets(stack: bytes, piece: bytes) -> bytes:
+    """Return the brackets that are open after a piece. Returns no brackets if the document ends in it."""
+    marks, _ = JsonCounter(_UNLIMITED).strip_strings(piece, _DROPPED)
     if not marks.size:
         return stack
     steps = STEPS[marks]
@@ -126,28 +138,32 @@ def _open_after(stack: bytes, piece: bytes) -> bytes:
     return stack[: int(lowest[0])] + bytes(marks[(steps > 0) & (depths == lowest)])
 
 
-def _left_open(piece: Any, depth: int) -> list[Any]:
-    """The containers of a piece that go on in the next one, without the member that says so."""
+def _pop_open_containers(piece: Any, depth: int) -> list[Any]:
+    """Return the containers of a piece that continue in the next one, after removing the marker in them.
+
+    Raises InvalidRequest for a key that is repeated at the cut.
+    """
     containers: list[Any] = []
     inner = piece
     while len(containers) < depth and inner and type(inner) in (dict, list):
         containers.append(inner)
         inner = inner[-1] if type(inner) is list else inner[next(reversed(inner))]
-    if depth and (len(containers) < depth or not _marked(containers[-1])):
-        raise InvalidRequest(
-            "A key of an object is given twice."
-        )  # its last value has the place of the first
+    if depth and (len(containers) < depth or not _pop_marker(containers[-1])):
+        raise InvalidRequest("A key of an object is given twice.")  # a repeated key keeps its first position
     return containers
 
 
-def _marked(container: Any) -> bool:
+def _pop_marker(container: Any) -> bool:
     if type(container) is dict:
         return container.pop(_LAST_KEY, None) is not None
     return bool(container.pop() == _LAST_KEY)
 
 
 def _join(path: list[Any], piece: Any, left_open: list[Any]) -> list[Any]:
-    """Give the containers in `path` what the next piece has for them, and return those that go on behind it."""
+    """Add the contents of the next piece to the containers in `path`.
+
+    Returns the containers that continue after it.
+    """
     same = 0
     for level, container in enumerate(path):
         if same == level < len(left_open) and left_open[level] is piece:

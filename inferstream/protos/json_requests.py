@@ -1,4 +1,4 @@
-"""Reads V2 requests from JSON, with or without binary tensors after it."""
+"""Parses V2 requests from JSON, optionally followed by binary tensors."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from ..errors import InvalidRequest
+from ..errors import HINT, InvalidRequest
 from ..types import (
     InferenceRequest,
     MetadataTensor,
@@ -18,72 +18,92 @@ from ..types import (
     TensorData,
 )
 from ..types.conversion import check_depth
-from ..types.datatypes import NAMES, WIRE_SIZES, unknown
+from ..types.datatypes import NAMES, WIRE_SIZES, describe_unknown
 from ..types.forms import InputsForm
+from ..types.json_faults import describe_json_fault
 from ..types.json_numbers import NOT_NUMBERS, Malformed, NumbersText
 from . import ids
 from .counts import expect_parameters, expect_tensors
 from .dialects import RESERVED_PREFIX
-from .json_arrays import FIELDS, LARGE, parse, plain
-from .json_checks import has_keys, keys_of, refuse_duplicate_keys, refuse_rounded
+from .json_arrays import FIELDS, LARGE, parse, to_objects
+from .json_checks import count_keys, has_keys, refuse_duplicate_keys, reject_rounded_integers
 from .json_pieces import loads
-from .references import reference_in, refuse_reference
+from .references import find_reference, reject_reference
 
 BinaryOutputs = tuple[bool, dict[str, bool]]
 """The outputs that the client requests as binary: the default, and exceptions by name (protocol §3.1)."""
 
 MAX_NAN = 4 * 2**20
-"""Largest JSON in bytes that may hold NaN outside of long lists of numbers: its parser takes 40 ms a MB."""
+"""The maximum size of JSON, in bytes, with NaN outside long lists of numbers.
+
+Parsing it takes 40 ms per MB.
+"""
 
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def load(body: bytes) -> Any:
-    """The JSON document in `body`. Raises InvalidRequest."""
+    """Parse a JSON document. Raises InvalidRequest."""
     try:
         return parse(body, exact=True)[0]
     except orjson.JSONDecodeError as error:
-        return _with_nan(body, str(error))
+        return _parse_with_nan(body, error)
 
 
 def load_request(text: bytes) -> tuple[Any, bytes]:
-    """The JSON document of a request of tensors, and its text, as `parse` gives them. Raises InvalidRequest."""
+    """Parse the JSON of a request with tensors. Returns the document and its JSON, as in `parse`.
+
+    Raises InvalidRequest.
+    """
     try:
         return (orjson.loads(text), text) if len(text) < LARGE else parse(text, tensors=True)
     except orjson.JSONDecodeError as error:
-        return _with_nan(text, str(error)), text
+        return _parse_with_nan(text, error), text
 
 
-def _with_nan(text: bytes, reason: str) -> Any:
-    """The document in a text that is no JSON unless for NaN and Infinity, which Triton's client writes."""
+def _parse_with_nan(text: bytes, error: orjson.JSONDecodeError) -> Any:
+    """Parse JSON with NaN and Infinity, which the Triton client writes.
+
+    Raises InvalidRequest if it is invalid.
+    """
     if (b"NaN" in text or b"Infinity" in text) and not _LONE_SURROGATE.search(text):
         if len(text) > MAX_NAN:
             raise InvalidRequest(
                 f"NaN and Infinity may stand in long lists, or in JSON of {MAX_NAN} bytes at most."
             )
         try:
-            # Of bytes it would take UTF-16 and halves of pairs too.
+            # Decoded first, because `json.loads` accepts bytes in UTF-16 and with lone surrogates.
             return loads(text, lambda piece: json.loads(str(piece, "utf-8")))
         except (ValueError, RecursionError):
             pass
-    raise InvalidRequest(f"The body is not valid JSON: {reason}")
+    raise InvalidRequest(describe_body(text, error))
+
+
+def describe_body(body: bytes, error: orjson.JSONDecodeError) -> str:
+    """Return the message for a body that is not valid JSON."""
+    if not body.strip():
+        return f"The body is empty{HINT}send a JSON object"
+    fault = describe_json_fault(error.doc, error.pos, error.msg, HINT) if error.doc else str(error)
+    return f"The body is not valid JSON: {fault.replace(': not valid JSON', '', 1)}"
 
 
 def build_request(
     document: Any, text: bytes, tail: memoryview | None, *, nested: bool = False, references: bool = False
 ) -> tuple[InferenceRequest, BinaryOutputs | None]:
-    """A V2 request from `document`, its JSON `text`, and the binary tensors in `tail` (None: there are none).
+    """Build a V2 request from `document`, its JSON `text`, and the binary tensors in `tail` (or None).
 
-    With `nested`, parameters may be objects and lists, and data an object. With `references`, tensors may refer to
-    their data. Also returns the outputs that the client requests as binary (None: there are none). Raises
-    InvalidRequest, which names the wrong field.
+    If `nested` is set, parameters can be objects and lists, and data can be an object. If `references` is
+    set, tensors may refer to data elsewhere. Also returns the outputs that the client requests as binary, or
+    None. Raises InvalidRequest naming the field at fault.
     """
     if not isinstance(document, dict):
-        raise InvalidRequest(_no_object(document))
+        raise InvalidRequest(_describe_non_object(document))
     keys = len(document)
     inputs = document.get("inputs")
     if not isinstance(inputs, list):
-        raise InvalidRequest(_without_inputs(document) if inputs is None else '"inputs" must be a list')
+        raise InvalidRequest(
+            _describe_missing_inputs(document) if inputs is None else '"inputs" must be a list'
+        )
     expect_tensors(len(inputs), "inputs")
     tensors: list[RequestInput] = []
     names: tuple[str, ...] = ()
@@ -106,7 +126,7 @@ def build_request(
     if (sent := document.get("parameters")) is not None:
         parameters, count = _parameters(sent, text, "parameters", nested)
         keys += count
-        default = _flag(parameters, "binary_data_output", "parameters")
+        default = _pop_flag(parameters, "binary_data_output", "parameters")
         for name in parameters.__pydantic_extra__ or ():
             if name.startswith(RESERVED_PREFIX):
                 raise InvalidRequest(f'parameters: "{name}" is reserved')
@@ -117,20 +137,23 @@ def build_request(
         names += more
     for name, value in document.items():
         if type(value) is NumbersText:
-            plain(value, name)  # no field of V2, and yet it must be JSON
-    if not has_keys(text, keys):
-        refuse_duplicate_keys(text, keys_of(document))  # parameters, data and unknown fields may hold objects
+            to_objects(value, name)  # unknown fields must be valid JSON, too
+    if not has_keys(text, keys):  # parameters, data and other fields may hold objects
+        refuse_duplicate_keys(text, count_keys(document))
     binary = (default, named) if default or named else None
     request = InferenceRequest.of(tensors, request_id, parameters, outputs or None)
     if names:
         if not references:
-            refuse_reference(names[0])
+            reject_reference(names[0])
         request.references = (*dict.fromkeys(names),)
     return request, binary
 
 
 def build_values_request(document: Any, text: bytes, form: InputsForm) -> InferenceRequest | None:
-    """The same for a request of values that fit `form` and nothing else; None for one that `build_request` reads."""
+    """Build a request from values that fit `form`.
+
+    Returns None for any other request, which `build_request` handles.
+    """
     if type(document) is not dict or type(inputs := document.get("inputs")) is not list:
         return None
     request_id = None
@@ -159,13 +182,13 @@ def build_values_request(document: Any, text: bytes, form: InputsForm) -> Infere
 SINGLE = [1]
 
 
-def _no_object(document: Any) -> str:
+def _describe_non_object(document: Any) -> str:
     rows = isinstance(document, list) and bool(document) and isinstance(document[0], dict)
     more = "; the rows of a table are for /generate and /generate_stream" if rows else ""
     return f"The body must be a JSON object{more}."
 
 
-def _without_inputs(document: dict[str, Any]) -> str:
+def _describe_missing_inputs(document: dict[str, Any]) -> str:
     if "instances" in document:
         return '"inputs" is missing; "instances" are for /v1/models/MODEL:predict and /invocations'
     flat = next((name for name in document if name not in FIELDS), None)
@@ -182,13 +205,13 @@ def _input(
     position: int,
     nested: bool,
 ) -> tuple[RequestInput, int, int, str | None]:
-    """The tensor, the end of its binary data, the number of its parameters, and the one that refers to its data."""
+    """Return the tensor, the end of its binary data, its number of parameters, and its reference, if any."""
     name = item.get("name")
     if type(name) is not str:
         raise InvalidRequest(f"inputs[{index}]: name must be a string, got {_kind(name)}")
     datatype = item.get("datatype")
     if type(datatype) is not str or datatype not in NAMES:
-        raise InvalidRequest(f'input "{name}": {unknown(datatype)}')
+        raise InvalidRequest(f'input "{name}": {describe_unknown(datatype)}')
     shape = item.get("shape")
     if type(shape) is not list:
         raise InvalidRequest(f'input "{name}": shape must be a list of sizes, got {_kind(shape)}')
@@ -198,7 +221,7 @@ def _input(
         parameters, count = _parameters(sent, text, f'input "{name}": parameters', nested)
         extra = parameters.__pydantic_extra__ or {}
         size = extra.pop("binary_data_size", None)
-        reference = reference_in(extra) if extra else None  # most have no others
+        reference = find_reference(extra) if extra else None  # most tensors have no other parameter
         if reference is not None and not (values is size is None):
             raise InvalidRequest(f'input "{name}": {reference} excludes data and binary_data_size')
     if size is not None:
@@ -221,7 +244,11 @@ def _input(
 
 
 def _numbers(numbers: NumbersText, name: str, datatype: str, nested: bool) -> Any:
-    """An array, or the values as sent for a model that takes any. Raises InvalidRequest."""
+    """Return the numbers as an array, or as a list if the datatype is not numeric.
+
+    If `nested` is set, numbers that do not fit the datatype are also returned as a list. Raises
+    InvalidRequest.
+    """
     try:
         if datatype in NOT_NUMBERS:
             return numbers.values()
@@ -254,14 +281,14 @@ def _slice(name: str, size: Any, tail: memoryview | None, position: int) -> memo
 
 
 def _parameters(present: Any, text: bytes, where: str, nested: bool) -> tuple[Parameters, int]:
-    """Parameters, and the number of their JSON keys. A null value is an absent parameter."""
+    """Return parameters and the number of their JSON keys. Null parameters count as absent."""
     if type(present) is not dict:
         raise InvalidRequest(f"{where} must be an object, got {_kind(present)}")
     expect_parameters(len(present), where)
     content_type = None
     extra: dict[str, Any] = {}
     for name, value in present.items():
-        if value is None or name == "headers":  # the transport's own headers replace them
+        if value is None or name == "headers":  # replaced by the transport headers
             continue
         if isinstance(value, (dict, list)):
             if not nested:
@@ -279,11 +306,11 @@ def _parameters(present: Any, text: bytes, where: str, nested: bool) -> tuple[Pa
         else:
             extra[name] = value
     parameters = Parameters.of(extra, content_type)
-    refuse_rounded(parameters, text, where.removesuffix("parameters"))
+    reject_rounded_integers(parameters, text, where.removesuffix("parameters"))
     return parameters, len(present)
 
 
-def _flag(parameters: Parameters, name: str, where: str) -> bool:
+def _pop_flag(parameters: Parameters, name: str, where: str) -> bool:
     value = (parameters.__pydantic_extra__ or {}).pop(name, None)
     if value is not None and type(value) is not bool:
         raise InvalidRequest(f"{where}: {name} must be true or false, got {_kind(value)}")
@@ -293,7 +320,7 @@ def _flag(parameters: Parameters, name: str, where: str) -> bool:
 def _outputs(
     present: Any, text: bytes, nested: bool
 ) -> tuple[list[RequestOutput], dict[str, bool], int, tuple[str, ...]]:
-    """The requested outputs, their `binary_data` by name, the number of their JSON keys, and their references."""
+    """Return the requested outputs, `binary_data` by output name, the number of JSON keys, and references."""
     if type(present) is not list:
         raise InvalidRequest(f'"outputs" must be a list, got {_kind(present)}')
     expect_tensors(len(present), "outputs")
@@ -312,24 +339,27 @@ def _outputs(
             parameters, count = _parameters(sent, text, where, nested)
             keys += count
             if parameters.get("binary_data") is not None:
-                named[name] = _flag(parameters, "binary_data", where)
-            if (extra := parameters.__pydantic_extra__) and (reference := reference_in(extra)):
+                named[name] = _pop_flag(parameters, "binary_data", where)
+            if (extra := parameters.__pydantic_extra__) and (reference := find_reference(extra)):
                 references += (reference,)
         outputs.append(RequestOutput.of(name, parameters))
     return outputs, named, keys, references
 
 
 def check_id(value: Any) -> str:
-    """The request id in a JSON value. Raises InvalidRequest."""
+    """Return the request id in a JSON value. Raises InvalidRequest."""
     if type(value) is not str:
         raise InvalidRequest(f"id, which names the request, must be a string, got {_kind(value)}")
     return ids.check_id(value)
 
 
-def raw_request(body: memoryview, inputs: Sequence[MetadataTensor]) -> tuple[InferenceRequest, BinaryOutputs]:
-    """A request with the whole body as the model's only input (header length 0, protocol §3.1).
+def build_raw_request(
+    body: memoryview, inputs: Sequence[MetadataTensor]
+) -> tuple[InferenceRequest, BinaryOutputs]:
+    """Return a request whose entire body is the only input of the model (header length 0, protocol §3.1).
 
-    Triton clients send an element of BYTES as it is, or behind its length as in other binary tensors.
+    For BYTES, Triton clients send either the plain element or, as in other binary tensors, its length and the
+    element.
     """
     if len(inputs) != 1:
         raise InvalidRequest(

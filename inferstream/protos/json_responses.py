@@ -1,4 +1,4 @@
-"""Writes V2 responses as JSON, with or without binary tensors after it."""
+"""Writes V2 responses as JSON, optionally followed by binary tensors."""
 
 import base64
 from functools import lru_cache
@@ -12,16 +12,16 @@ from ..types.datatypes import DTYPES
 from ..types.forms import OutputForm
 from ..types.tensor import DataElsewhere
 from .json_requests import BinaryOutputs
-from .unwritable_outputs import unwritable
+from .unwritable_outputs import log_unwritable_output
 
 _AS_IT_IS = {name: dtype for name, dtype in DTYPES.items() if dtype.kind in "biuf" and dtype.isnative}
-"""The dtypes that the JSON writer accepts, by datatype."""
+"""The dtypes that the JSON encoder accepts without conversion, by datatype."""
 
 
 class JsonWriter:
-    """Writes responses as compact JSON, and the raw bytes of each output requested as binary, in order.
+    """Writes responses as compact JSON, with the raw bytes of each output requested as binary, in order.
 
-    Raises InvalidOutput for a value that JSON cannot hold.
+    Raises InvalidOutput for a value that JSON cannot represent.
     """
 
     __slots__ = ("_binary",)
@@ -40,15 +40,15 @@ class JsonWriter:
 
     def tensors(self, response: InferenceResponse) -> tuple[bytes, list[bytes | memoryview]]:
         binary = self._binary
-        document = head_of(response)
+        document = response_fields(response)
         blobs: list[bytes | memoryview] = []
         outputs: list[dict[str, Any]] = []
         for tensor in response.outputs:
             raw = None
             if binary is not None and binary[1].get(tensor.name, binary[0]):
-                raw = raw_of(tensor)
+                raw = to_raw(tensor)
                 blobs.append(raw)
-            outputs.append(object_of(tensor, raw))
+            outputs.append(to_object(tensor, raw))
         document["outputs"] = outputs
         return dump(document), blobs
 
@@ -57,8 +57,8 @@ IN_JSON = JsonWriter()
 """Writes all outputs in JSON."""
 
 
-def object_of(tensor: RequestInput | ResponseOutput, raw: bytes | memoryview | None) -> dict[str, Any]:
-    """A tensor as an object of V2, without its values if they follow the JSON as `raw` bytes."""
+def to_object(tensor: RequestInput | ResponseOutput, raw: bytes | memoryview | None) -> dict[str, Any]:
+    """Return a tensor as a V2 object, without its values if they follow the JSON as `raw` bytes."""
     item: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
     parameters = {} if tensor.parameters is None else dict(tensor.parameters.items())
     if type(tensor.data) is DataElsewhere:
@@ -76,7 +76,7 @@ def object_of(tensor: RequestInput | ResponseOutput, raw: bytes | memoryview | N
 
 
 def value_frame(form: OutputForm, request_id: str | None) -> tuple[bytes, bytes]:
-    """The JSON of a response of one value, before and after the value."""
+    """Return the JSON of a single-value response before and after the value."""
     opening, between, closing = _frame(form)
     if request_id is None:
         return opening + between, closing
@@ -94,25 +94,25 @@ def _frame(form: OutputForm) -> tuple[bytes, bytes, bytes]:
 
 
 def json_value(form: OutputForm, value: Any) -> bytes:
-    """A value as JSON. Raises InvalidOutput for a text with half a character."""
+    """Return a value as JSON. Raises InvalidOutput for a string with a lone surrogate."""
     if form.base64:
         return b'"%b"' % base64.b64encode(value)
     try:
         return orjson.dumps(value)
     except TypeError as error:
-        raise unwritable(error, form.name, form.model_name) from error
+        raise log_unwritable_output(error, form.name, form.model_name) from error
 
 
-def raw_of(tensor: ResponseOutput) -> bytes | memoryview:
-    """The raw bytes of an output. Raises InvalidOutput."""
+def to_raw(tensor: ResponseOutput) -> bytes | memoryview:
+    """Return the raw bytes of an output. Raises InvalidOutput."""
     try:
         return tensor.data.to_raw(tensor.datatype)
     except (TypeError, ValueError) as error:
-        raise unwritable(error, tensor.name) from error
+        raise log_unwritable_output(error, tensor.name) from error
 
 
-def head_of(response: InferenceResponse) -> dict[str, Any]:
-    """The fields of a response except its outputs."""
+def response_fields(response: InferenceResponse) -> dict[str, Any]:
+    """Return the fields of a response except its outputs."""
     document: dict[str, Any] = {"model_name": response.model_name}
     if response.model_version is not None:
         document["model_version"] = response.model_version
@@ -123,45 +123,50 @@ def head_of(response: InferenceResponse) -> dict[str, Any]:
     return document
 
 
-def json_of(document: Any) -> bytes:
-    """Compact JSON of a document, or of a part. Raises TypeError."""
-    return orjson.dumps(document, _text_of, orjson.OPT_SERIALIZE_NUMPY)
+def to_json(document: Any) -> bytes:
+    """Encode a document or a part of it as compact JSON. Raises TypeError."""
+    return orjson.dumps(document, _encode_other, orjson.OPT_SERIALIZE_NUMPY)
 
 
 def dump(document: Any, output: str | None = None) -> bytes:
-    """Compact JSON, such as of an output. NaN and infinities become null, which every client can read.
+    """Encode a value as compact JSON. NaN and infinities become null, which every client can parse.
 
     Raises InvalidOutput.
     """
     try:
-        # The frame of `json_of` would cost a token 1 %.
-        return orjson.dumps(document, _text_of, orjson.OPT_SERIALIZE_NUMPY)
+        # Calling `to_json` would make a token 1 % slower.
+        return orjson.dumps(document, _encode_other, orjson.OPT_SERIALIZE_NUMPY)
     except TypeError as error:
         fields = document if isinstance(document, dict) else {}
-        raise unwritable(error, output or _culprit(fields), fields.get("model_name")) from error
+        raise log_unwritable_output(
+            error, output or _find_culprit(fields), fields.get("model_name")
+        ) from error
 
 
-def _culprit(document: dict[str, Any]) -> str | None:
-    """The output of a document of V2, or of a flat one, that JSON cannot hold; None if it is another field."""
+def _find_culprit(document: dict[str, Any]) -> str | None:
+    """Return the name of the output that JSON cannot represent, in a V2 or flat document.
+
+    Returns None if another field is at fault.
+    """
     outputs = document.get("outputs")
     parts = document if outputs is None else {tensor["name"]: tensor for tensor in outputs}
     for name, part in parts.items():
         try:
-            json_of(part)
+            to_json(part)
         except TypeError:
             return name
     return None
 
 
 def json_values(data: TensorData, datatype: str) -> tuple[Any, bool]:
-    """The values of a tensor for the JSON writer, and whether they are base64 encoded."""
+    """Return the values of a tensor for the JSON encoder, and whether they are base64-encoded."""
     if not data.checked and (values := data.values) is not None:
-        return _as_texts(values) if datatype == "BYTES" else (values, False)
+        return _decode_or_base64(values) if datatype == "BYTES" else (values, False)
     if datatype == "BYTES":
         return _base64(data.flat()) if data.binary else _text(data.peek())
     array = data.array
     if array is not None and array.dtype is _AS_IT_IS.get(datatype):
-        return array.ravel(), False  # the JSON writer takes contiguous arrays only
+        return array.ravel(), False  # the JSON encoder only accepts contiguous arrays
     if array is None or array.dtype.kind not in "biuf":
         values = data.peek()
         nested = type(values) is not list or (values and type(values[0]) is list)
@@ -175,12 +180,12 @@ def _text(values: Any) -> tuple[Any, bool]:
         values = [values]
     try:
         if len(values) == 1 and type(values[0]) is bytes:
-            return [values[0].decode()], False  # a token
-        return [value.decode() if type(value) is bytes else _decoded(value) for value in values], False
+            return [values[0].decode()], False  # the usual case of a token
+        return [value.decode() if type(value) is bytes else _decode_bytes(value) for value in values], False
     except UnicodeDecodeError:
         return _base64(TensorData(values).flat())
     except TypeError as error:
-        raise unwritable(error, None) from error
+        raise log_unwritable_output(error, None) from error
 
 
 def _base64(values: list[Any]) -> tuple[Any, bool]:
@@ -188,31 +193,34 @@ def _base64(values: list[Any]) -> tuple[Any, bool]:
     return [base64.b64encode(value).decode() for value in raw], True
 
 
-def _as_texts(values: Any) -> tuple[Any, bool]:
-    """Unchecked values of BYTES, nested as they are. If one is not UTF-8, all become base64 in a flat list."""
+def _decode_or_base64(values: Any) -> tuple[Any, bool]:
+    """Return BYTES values as strings, and whether they are base64-encoded.
+
+    Strings keep the nesting of the values. If any value is not UTF-8, all become flat base64.
+    """
     try:
-        return _readable(values), False
+        return _decode_tree(values), False
     except UnicodeDecodeError:
         try:
             return [base64.b64encode(to_bytes(value)).decode() for value in TensorData(values).flat()], True
         except (TypeError, ValueError) as error:
-            raise unwritable(error, None) from error
+            raise log_unwritable_output(error, None) from error
 
 
-def _readable(value: Any) -> Any:
+def _decode_tree(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_readable(item) for item in value]
+        return [_decode_tree(item) for item in value]
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _text_of(value: Any) -> str:
-    """The JSON writer's hook for types that it does not support."""
+def _encode_other(value: Any) -> str:
+    """Encode a type that the JSON encoder does not support itself."""
     if isinstance(value, bytes):
         return value.decode()
     raise TypeError(f"a {type(value).__name__} is no JSON")
 
 
-def _decoded(value: Any) -> Any:
+def _decode_bytes(value: Any) -> Any:
     if isinstance(value, list):
-        return [_decoded(item) for item in value]
+        return [_decode_bytes(item) for item in value]
     return value if isinstance(value, str) or value is None else to_bytes(value).decode()

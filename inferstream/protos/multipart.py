@@ -1,7 +1,7 @@
-"""Bodies in parts (RFC 7578), as forms with files have them. No part becomes a file of the server's.
+"""Multipart bodies (RFC 7578), as sent by HTML forms with files. Parts are kept in memory, never in files.
 
-A body is whole when it is read, and no larger than the server allows. What is read of it is bounded too: a part is
-found by one search for the boundary, which takes time in proportion to the body.
+The whole body is read before it is parsed, and its size is limited. Parsing is linear in the size of the
+body, because each part is found by a single search for the boundary.
 """
 
 import re
@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from ..errors import InvalidRequest, UnsupportedEncoding
 
-MOST_PARTS = 64
-LONGEST_BOUNDARY = 70
-"""Characters of a boundary (RFC 2046 section 5.1.1)."""
+MAX_PARTS = 64
+MAX_BOUNDARY_LENGTH = 70
+"""The maximum length of a boundary, in characters (RFC 2046 section 5.1.1)."""
 
-LONGEST_HEAD = 4 * 1024
-"""Bytes of the headers of one part."""
+MAX_HEAD_LENGTH = 4 * 1024
+"""The maximum size of the headers of a part, in bytes."""
 
 _MEDIA_TYPE = re.compile(
     rb'multipart/form-data[ \t]*;(?:[^"]*;)?[ \t]*boundary=(?:"([^"\r\n]+)"|([^\s";,]+))', re.I
@@ -25,33 +25,36 @@ _PARAMETER = re.compile(rb';[ \t]*([\w*-]+)=(?:"((?:[^"\\\r\n]|\\[^\r\n])*)"|([^
 
 
 class FormPart(NamedTuple):
-    """One part. Its client chooses the name of a file, which is no path of the server."""
+    """One part. The client chooses the filename, so never use it as a path on the server."""
 
     name: str
     content: bytes
     media_type: str = ""
-    """Without parameters, in lower case; empty where the part does not say it."""
+    """Lower case, without parameters. Empty if the part has none."""
     filename: str = ""
 
 
 def parts_of(media_type: bytes, body: bytes) -> list[FormPart]:
-    """The parts of a body. Raises InvalidRequest, and UnsupportedEncoding for a body of another media type."""
+    """Return the parts of a multipart/form-data body.
+
+    Raises InvalidRequest, or UnsupportedEncoding for any other media type.
+    """
     match = _MEDIA_TYPE.match(media_type[:256])
     if match is None:
         raise UnsupportedEncoding(
             "The body must be multipart/form-data, and its Content-Type name a boundary."
         )
     boundary = match[1] or match[2]
-    if len(boundary) > LONGEST_BOUNDARY:
-        raise InvalidRequest(f"The boundary is longer than {LONGEST_BOUNDARY} characters.")
+    if len(boundary) > MAX_BOUNDARY_LENGTH:
+        raise InvalidRequest(f"The boundary is longer than {MAX_BOUNDARY_LENGTH} characters.")
     delimiter = b"\r\n--" + boundary
     if not body.startswith(delimiter[2:]):
         raise InvalidRequest("The body does not begin with its boundary.")
     parts: list[FormPart] = []
     at = len(delimiter) - 2
     while not body.startswith(b"--", at):
-        if len(parts) == MOST_PARTS:
-            raise InvalidRequest(f"The body has more than {MOST_PARTS} parts.")
+        if len(parts) == MAX_PARTS:
+            raise InvalidRequest(f"The body has more than {MAX_PARTS} parts.")
         if not body.startswith(b"\r\n", at):
             raise InvalidRequest("A boundary is followed by neither a part nor the end.")
         end = body.find(delimiter, at)
@@ -63,10 +66,13 @@ def parts_of(media_type: bytes, body: bytes) -> list[FormPart]:
 
 
 def _part(body: bytes, start: int, end: int) -> FormPart:
-    """The part between the ends of two boundaries. Its headers begin with a line break, and end with two."""
-    head = body.find(b"\r\n\r\n", start, min(end, start + LONGEST_HEAD))
+    """Return the part between two boundaries.
+
+    A line break precedes its headers, and an empty line follows them.
+    """
+    head = body.find(b"\r\n\r\n", start, min(end, start + MAX_HEAD_LENGTH))
     if head < 0:
-        raise InvalidRequest(f"A part has no headers, or more than {LONGEST_HEAD} bytes of them.")
+        raise InvalidRequest(f"A part has no headers, or more than {MAX_HEAD_LENGTH} bytes of them.")
     lines = body[start:head].split(b"\r\n")
     names = [_names(line[match.end() :]) for line in lines if (match := _DISPOSITION.match(line))]
     if len(names) != 1:
@@ -77,7 +83,10 @@ def _part(body: bytes, start: int, end: int) -> FormPart:
 
 
 def _names(parameters: bytes) -> tuple[str, str]:
-    """The names of a part and its file in the parameters of a header. Each is read: none hides in another's value."""
+    """Return the names of a part and its file.
+
+    All parameters are parsed, so that one cannot hide in the value of another.
+    """
     names: list[bytes] = []
     filename = b""
     at = 0

@@ -1,7 +1,7 @@
-"""Reads the numbers of packed fields into arrays, without a Python object for each.
+"""Parses packed fields into arrays, without a Python object for each number.
 
-A packed field is its numbers one after the other: of fixed size, or as varints, which hold seven bits a byte, the
-lowest first, and end with a byte below 128 (protobuf's "Encoding").
+A packed field holds consecutive numbers, either of fixed size or as varints. A varint has seven bits per
+byte, lowest first, and its last byte is below 128 (protobuf's "Encoding").
 """
 
 from typing import Any
@@ -10,21 +10,22 @@ import numpy as np
 import numpy.typing as npt
 
 PIECE = 64 * 1024
-"""Bytes of varints that are read at once. The arrays in between take some twenty times as much memory."""
+"""The number of varint bytes parsed at a time. Intermediate arrays use about twenty times as much memory."""
 
-LONGEST = 10
-"""Bytes of the longest varint, which has 64 bits."""
+MAX_VARINT_BYTES = 10
+"""The maximum length of a varint, in bytes, which encodes 64 bits."""
 
 DTYPES: dict[int, "np.dtype[Any]"] = {
     number: np.dtype(name) for number, name in enumerate(("?", "<i4", "<i8", "<u4", "<u8", "<f4", "<f8"), 1)
 }
-"""Of the numeric fields of InferTensorContents, by number."""
+"""Dtypes of the numeric fields of InferTensorContents, by field number."""
 
 
-def read_packed(number: int, value: memoryview) -> npt.NDArray[Any] | None:
-    """The numbers in the field `number` of InferTensorContents; None for bytes that only protobuf can judge.
+def read_packed_field(number: int, value: memoryview) -> npt.NDArray[Any] | None:
+    """Return the numbers in field `number` of InferTensorContents.
 
-    Numbers beyond 32 bits lose their higher bits, as protobuf reads them.
+    In 32-bit fields, larger numbers lose their upper bits, as in protobuf. Returns None for empty or
+    malformed bytes, which are left to protobuf.
     """
     dtype = DTYPES[number]
     if dtype.kind == "f":
@@ -40,10 +41,10 @@ def read_packed(number: int, value: memoryview) -> npt.NDArray[Any] | None:
     while start < octets.size:
         end = start + PIECE
         if end < octets.size:
-            ends = np.flatnonzero(is_last[end - LONGEST : end])
+            ends = np.flatnonzero(is_last[end - MAX_VARINT_BYTES : end])
             if not ends.size:
                 return None
-            end += int(ends[-1]) + 1 - LONGEST
+            end += int(ends[-1]) + 1 - MAX_VARINT_BYTES
         piece = _read_varints(octets[start:end], is_last[start:end])
         if piece is None:
             return None
@@ -58,7 +59,7 @@ def _read_varints(
     ends = np.flatnonzero(is_last)
     starts = np.concatenate([[0], ends[:-1] + 1])
     sizes = ends - starts + 1
-    if sizes.max() > LONGEST:
+    if sizes.max() > MAX_VARINT_BYTES:
         return None
     places = np.arange(octets.size) - np.repeat(starts, sizes)
     bits = (octets & 127).astype(np.uint64) << (7 * places).astype(np.uint64)

@@ -1,14 +1,14 @@
-"""References: parameters of plug-ins by which a tensor names its data, in place of the data."""
+"""References: plug-in parameters that locate the data of a tensor, which the request then omits."""
 
 from collections.abc import Container
 from typing import NoReturn
 
 from ..errors import InvalidRequest
-from ..extensions import references
+from ..extensions.discovery import references
 
 
-def reference_in(parameters: Container[str] | None) -> str | None:
-    """The parameter by which a tensor refers to its data; None if it has none."""
+def find_reference(parameters: Container[str] | None) -> str | None:
+    """Return the name of the parameter with which a tensor refers to its data, or None."""
     if parameters:
         for name in references():
             if name in parameters:
@@ -16,6 +16,6 @@ def reference_in(parameters: Container[str] | None) -> str | None:
     return None
 
 
-def refuse_reference(name: str) -> NoReturn:
-    """Raise InvalidRequest for a reference in a request whose data no stage brings."""
+def reject_reference(name: str) -> NoReturn:
+    """Raise InvalidRequest for a reference, in a request whose stages do not fetch the data."""
     raise InvalidRequest(references()[name])

@@ -1,4 +1,4 @@
-"""The messages of gRPC's reflection service; `make protos` writes the stub, which holds their types."""
+"""The messages of the gRPC reflection service. `make protos` generates their type stub."""
 
 from .pool import POOL, message_classes
 

@@ -1,4 +1,4 @@
-"""The messages of the service of requests; `make protos` writes the stub, which holds their types."""
+"""The messages of the Requests service. `make protos` generates their type stub."""
 
 from .pool import POOL, message_classes
 

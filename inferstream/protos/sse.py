@@ -6,50 +6,53 @@ from typing import TypeGuard
 from ..types import Parameters
 
 EVENT = "event"
-"""The parameter of a response that names its event."""
+"""The response parameter with the event name."""
 
 MEDIA_TYPE = "media_type"
-"""The parameter of a response that says what the bytes of its output are."""
+"""The response parameter with the media type of the output's bytes."""
 
 RESERVED = ("error", "end", "message")
-"""Names of events that the server sends, and the name of those without one."""
+"""Event names that models cannot use: names of server events, and `message`, the default name."""
 
 _NAME = re.compile(r"\w[\w.:/-]{0,63}", re.ASCII)
 
 CONTENT_TYPE = b"text/event-stream; charset=utf-8"
 
 HEARTBEAT = b": \n\n"
-"""A comment. It keeps proxies from closing an idle stream; clients ignore it."""
+"""A comment, which clients ignore. It keeps proxies from closing an idle stream."""
 
 
 LINE_ENDS = {end.encode(): b"\\u%04x" % ord(end) for end in "\u0085\u2028\u2029"}
-"""Characters that end a line for `str.splitlines`, by which many clients read streams, and their escapes in JSON."""
+"""Line ends of `str.splitlines` other than line feeds, with their JSON escapes.
+
+Many clients split streams with `str.splitlines`.
+"""
 
 
 def escape_line_ends(events: bytes) -> bytes:
-    """Events, or lines of JSON, in which only line feeds end a line."""
+    """Escape characters, in events or JSON lines, that some clients treat as line ends."""
     for end, escape in LINE_ENDS.items():
         events = events.replace(end, escape)
     return events
 
 
 def event(payload: bytes) -> bytes:
-    """One `data:` event. `payload` is compact JSON, which contains no raw newline."""
+    """Return one `data:` event. `payload` is compact JSON, which contains no raw newline."""
     return b"data: " + payload + b"\n\n"
 
 
 def named_event(name: str, payload: bytes) -> bytes:
-    """An event with a name of its own. `payload` is compact JSON."""
+    """Return an event with a name. `payload` is compact JSON."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), payload)
 
 
 def is_name(name: object) -> TypeGuard[str]:
-    """Whether a model may give its events this name."""
+    """Whether a model may use this event name."""
     return isinstance(name, str) and name not in RESERVED and _NAME.fullmatch(name) is not None
 
 
 def response_event(parameters: Parameters | None, payload: bytes) -> bytes:
-    """The event of a response, with the name that its parameters give, if any. `payload` is compact JSON."""
+    """Return the event of a response, named according to its parameters. `payload` is compact JSON."""
     extra = None if parameters is None else parameters.__pydantic_extra__
     if extra:
         name = extra.get(EVENT)

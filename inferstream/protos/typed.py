@@ -1,4 +1,4 @@
-"""Typed RPCs of functions: the protobuf field of each argument and output. It needs no protobuf library."""
+"""Typed RPCs of functions, with a protobuf field for each argument and output. Works without protobuf."""
 
 import re
 from collections.abc import Iterable
@@ -8,19 +8,19 @@ from ..signature import Signature
 from ..types import MetadataTensor
 
 RESULT = "result"
-"""Field of the response of a function with one output."""
+"""The response field of a function with one output."""
 
 TENSOR = "TensorProto"
-"""The message of arrays."""
+"""The message for arrays."""
 
 PREFIX = "Predict"
-"""How the names of typed RPCs begin."""
+"""The prefix of typed RPC names."""
 
 CLASSIC_FILE = "blaze_service.proto"
 
 STREAM = "stream"
 OPTIONAL = "optional"
-"""Parameters of declared inputs; `codecs/values/base.py` describes them."""
+"""Tensor parameters of declared inputs, as in `codecs/values/base.py`."""
 
 NUMBERS = {
     "BOOL": ("bool", "bool"),
@@ -37,7 +37,7 @@ NUMBERS = {
     "FP32": ("float", "float"),
     "FP64": ("double", "double"),
 }
-"""The protobuf type of a number of each datatype, and the `dtype` of a TensorProto, which is that of BlazeRPC."""
+"""For each datatype, the protobuf type of a number and the `dtype` of a TensorProto, as in BlazeRPC."""
 
 DTYPES = {datatype: dtype for datatype, (_, dtype) in NUMBERS.items()}
 
@@ -46,7 +46,10 @@ DATATYPES = {dtype: datatype for datatype, dtype in DTYPES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a typed message. `presence` tells an absent value from zero or an empty text."""
+    """One field of a typed message.
+
+    If `presence` is set, an absent value is distinct from zero or an empty string.
+    """
 
     tensor: MetadataTensor
     name: str
@@ -62,12 +65,12 @@ class Field:
 
     @property
     def declared(self) -> str:
-        """The type as the lock file holds it: `repeated int64`."""
+        """The type as written in the lock file, for example `repeated int64`."""
         return f"repeated {self.type}" if self.repeated else self.type
 
     @property
     def label(self) -> str:
-        """What precedes the type in a `.proto` file."""
+        """The label that precedes the type in a `.proto` file."""
         if self.repeated:
             return "repeated "
         return "optional " if self.presence and not self.is_tensor else ""
@@ -75,7 +78,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """The typed RPC of a model. `stream` is the field of the values that arrive in later requests."""
+    """The typed RPC of a model. `stream` is the field whose values arrive in several requests, or None."""
 
     model: str
     service: str
@@ -97,7 +100,7 @@ class Method:
 
     @property
     def messages(self) -> tuple[str, str]:
-        """Names of the request and of the response."""
+        """The names of the request and response messages."""
         stem = self.name.removeprefix(PREFIX)
         if not stem[:1].isalpha():
             stem = f"Model{stem}"
@@ -105,30 +108,30 @@ class Method:
 
     @property
     def file(self) -> str:
-        """Name of the file that describes the messages of its package."""
+        """The name of the file that defines the messages of the package."""
         return CLASSIC_FILE if self.classic else f"{self.package or self.service}.proto"
 
     @property
     def go_package(self) -> str:
-        """Import path of the package that protoc makes for Go, which refuses a file without one."""
+        """The import path for Go, without which protoc rejects the file."""
         return f"inferstream/{(self.package or self.service).replace('.', '/')}"
 
     @property
     def needs_tensors(self) -> bool:
-        """Whether its package needs the message of arrays. BlazeRPC's package always has it."""
+        """Whether the package needs the message for arrays. The BlazeRPC package always has it."""
         return self.classic or any(each.is_tensor for each in (*self.request, *self.response))
 
 
-def method_of(model: str, signature: Signature) -> Method | None:
-    """The typed RPC of a model; None for a model without one, or whose outputs only its code knows."""
+def build_method(model: str, signature: Signature) -> Method | None:
+    """Return the typed RPC of a model. Returns None if the model has none or does not declare its outputs."""
     rpc, outputs = signature.rpc, signature.outputs
     if rpc is None or outputs is None:
         return None
-    request = _distinct(
+    request = _make_distinct(
         _argument(tensor, rpc.numbers[tensor.name], rpc.classic) for tensor in signature.inputs or ()
     )
     names = [RESULT] if len(outputs) == 1 else [identifier(tensor.name) for tensor in outputs]
-    response = _distinct(
+    response = _make_distinct(
         _field(tensor, name, number, rpc.classic, presence=not rpc.classic)
         for number, (tensor, name) in enumerate(zip(outputs, names, strict=True), start=1)
     )
@@ -138,7 +141,7 @@ def method_of(model: str, signature: Signature) -> Method | None:
         identifier(rpc.method),
         request,
         response,
-        next((each for each in request if _says(each.tensor, STREAM)), None),
+        next((each for each in request if _has_parameter(each.tensor, STREAM)), None),
         rpc.streams,
         rpc.classic,
         signature.doc,
@@ -146,7 +149,7 @@ def method_of(model: str, signature: Signature) -> Method | None:
 
 
 def _argument(tensor: MetadataTensor, number: int, classic: bool) -> Field:
-    optional, streams = _says(tensor, OPTIONAL), _says(tensor, STREAM)
+    optional, streams = _has_parameter(tensor, OPTIONAL), _has_parameter(tensor, STREAM)
     presence = optional or streams or not classic
     return _field(tensor, identifier(tensor.name), number, classic, presence, not optional and not streams)
 
@@ -154,7 +157,7 @@ def _argument(tensor: MetadataTensor, number: int, classic: bool) -> Field:
 def _field(
     tensor: MetadataTensor, name: str, number: int, classic: bool, presence: bool, required: bool = True
 ) -> Field:
-    declared = type_of(tensor, classic)
+    declared = field_type(tensor, classic)
     repeated = declared.startswith("repeated ")
     kind = declared.removeprefix("repeated ")
     return Field(
@@ -162,11 +165,11 @@ def _field(
     )
 
 
-def type_of(tensor: MetadataTensor, classic: bool = False) -> str:
-    """The type of the field of a declared tensor: `int64`, `repeated string`, `TensorProto`.
+def field_type(tensor: MetadataTensor, classic: bool = False) -> str:
+    """Return the field type of a declared tensor, for example `int64`, `repeated string` or `TensorProto`.
 
-    The rules are those of `codecs/values/declared.py`. In BlazeRPC's form (`classic`) JSON is bytes, and Python's
-    `float` has 32 bits.
+    The rules match `codecs/values/declared.py`. If `classic` is set (the BlazeRPC format), JSON is bytes, and
+    a Python `float` has 32 bits.
     """
     content = None if tensor.parameters is None else tensor.parameters.content_type
     if content in ("json", "pd_json"):
@@ -182,23 +185,29 @@ def type_of(tensor: MetadataTensor, classic: bool = False) -> str:
     return single if tensor.shape == [1] else f"repeated {single}"
 
 
-def _says(tensor: MetadataTensor, parameter: str) -> bool:
+def _has_parameter(tensor: MetadataTensor, parameter: str) -> bool:
     return tensor.parameters is not None and bool(tensor.parameters.get(parameter))
 
 
 def identifier(name: str) -> str:
-    """A name in protobuf's letters: another letter becomes `u` and its code, `größe` becomes `gru00f6u00dfe`."""
+    """Return a valid protobuf name.
+
+    Invalid characters become `u` and their code point: `größe` becomes `gru00f6u00dfe`.
+    """
     return re.sub("[^A-Za-z0-9_]", lambda character: f"u{ord(character[0]):04x}", name)
 
 
 def json_name(name: str) -> str:
-    """The name of a field in protobuf's JSON. No two fields of a message may share it."""
+    """Return the field name in protobuf's JSON mapping, which must be unique within a message."""
     head, *rest = name.split("_")
     return head + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
-def _distinct(fields: Iterable[Field]) -> tuple[Field, ...]:
-    """The fields by number. One whose name in JSON an earlier field has gets its number as a part of its name."""
+def _make_distinct(fields: Iterable[Field]) -> tuple[Field, ...]:
+    """Return the fields with unique names, ordered by number.
+
+    If the JSON name of a field is already taken, its number is appended to its name.
+    """
     taken: set[str] = set()
     names = []
     for each in sorted(fields, key=lambda field: field.number):

@@ -1,4 +1,7 @@
-"""Typed messages on the client's side: requests written, responses read. `typed_requests.py` is the server's."""
+"""Typed messages on the client side: writes requests and parses responses.
+
+See `typed_requests.py` for the server.
+"""
 
 from typing import Any
 
@@ -6,21 +9,24 @@ from google.protobuf.message import DecodeError, Message
 
 from ..errors import CallFailed
 from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput, TensorData
-from .grpc import contents_of
+from .grpc import typed_contents
 from .typed import DATATYPES, DTYPES, Field, Method
-from .typed_files import classes_of
+from .typed_files import message_classes
 
 
 class TypedMessages:
-    """The messages of one RPC."""
+    """Writes the requests and parses the responses of one RPC."""
 
     def __init__(self, method: Method) -> None:
         self.method = method
-        self._request, self._response = classes_of(method)
+        self._request, self._response = message_classes(method)
         self._fields = {field.tensor.name: field for field in method.request}
 
     def write(self, request: InferenceRequest) -> bytes:
-        """The bytes of a request. Raises ValueError, which names the argument, for a value that no field holds."""
+        """Return the bytes of a request.
+
+        Raises ValueError naming the argument if its value does not fit its field.
+        """
         message = self._request()
         for tensor in request.inputs:
             try:
@@ -30,7 +36,7 @@ class TypedMessages:
         return message.SerializeToString()
 
     def read(self, data: bytes) -> InferenceResponse:
-        """The response in `data`. Raises CallFailed."""
+        """Parse a response. Raises CallFailed."""
         try:
             message = self._response.FromString(data)
         except DecodeError:
@@ -47,7 +53,7 @@ def _set(message: Message, field: Field, tensor: RequestInput) -> None:
         array.dtype = DTYPES[tensor.datatype]
         array.data = bytes(tensor.data.to_raw(tensor.datatype))
         return
-    values = contents_of(tensor.data, tensor.datatype)
+    values = typed_contents(tensor.data, tensor.datatype)
     if field.repeated:
         getattr(message, field.name).extend(values)
     else:
@@ -55,7 +61,7 @@ def _set(message: Message, field: Field, tensor: RequestInput) -> None:
 
 
 def _output(field: Field, message: Message) -> ResponseOutput | None:
-    """The output in a field; None if its value is absent."""
+    """Return the output in a field, or None if its value is absent."""
     if field.presence and not message.HasField(field.name):
         return None
     value: Any = getattr(message, field.name)

@@ -1,4 +1,4 @@
-"""Descriptors and classes of typed messages, made without protoc. Each package has a pool of its own."""
+"""Descriptors and classes of typed messages, built without protoc. Each package has its own pool."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,11 +10,11 @@ from google.protobuf.message_factory import GetMessageClass
 from .typed import TENSOR, Field, Method
 
 TENSOR_FIELDS = (("repeated", "int64", "shape"), ("", "string", "dtype"), ("", "bytes", "data"))
-"""The fields of TensorProto in the order of their numbers."""
+"""The fields of TensorProto, ordered by number."""
 
 
-def file_of(methods: Sequence[Method]) -> FileDescriptorProto:
-    """The file of one package, with a service for each that the methods name."""
+def build_file(methods: Sequence[Method]) -> FileDescriptorProto:
+    """Return the file of one package, with all services of the methods."""
     package = methods[0].package
     file = FileDescriptorProto(name=methods[0].file, package=package or None, syntax="proto3")
     file.options.go_package = methods[0].go_package
@@ -70,16 +70,16 @@ def _add_field(
         field.proto3_optional = True
 
 
-def pool_of(methods: Sequence[Method]) -> DescriptorPool:
-    """A pool that holds the file of one package. Raises TypeError if protobuf refuses a name."""
+def build_pool(methods: Sequence[Method]) -> DescriptorPool:
+    """Return a pool with the file of one package. Raises TypeError if protobuf rejects a name."""
     pool = DescriptorPool()
-    pool.Add(file_of(methods))
+    pool.Add(build_file(methods))
     return pool
 
 
-def classes_of(method: Method) -> tuple[type[Message], type[Message]]:
-    """The classes of the request and of the response."""
-    pool = pool_of([method])
+def message_classes(method: Method) -> tuple[type[Message], type[Message]]:
+    """Return the request and response classes of an RPC."""
+    pool = build_pool([method])
     request, response = (
         GetMessageClass(pool.FindMessageTypeByName(f"{method.package}.{name}" if method.package else name))
         for name in method.messages

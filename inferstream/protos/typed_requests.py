@@ -1,4 +1,4 @@
-"""Reads the requests of typed RPCs. A fault in a message names the argument that it belongs to."""
+"""Parses the requests of typed RPCs. Errors name the argument at fault."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,57 +11,57 @@ from ..types import InferenceRequest, RequestInput, TensorData
 from ..types.forms import InputsForm
 from .grpc_requests import LARGE
 from .typed import DATATYPES, DTYPES, TENSOR, Field, Method
-from .typed_wire import Large, fields_of, take_large
+from .typed_wire import Large, read_fields, take_large
 
 Read = Callable[[Message], RequestInput | None]
-"""Reads the input that a field of a message holds; None if it holds none."""
+"""A function that reads the input in a field of a message. Returns None if the field is absent."""
 
 
 class RequestReader:
-    """Reads the requests of one RPC as requests to its model."""
+    """Parses the requests of one RPC into requests to its model."""
 
     def __init__(self, method: Method, message: type[Message]) -> None:
         self._method = method
         self._message = message
         self._fields = {field.number: field for field in method.request}
         self._arrays = {field.number for field in method.request if field.is_tensor}
-        self._reads = [(field.number, _read_of(field)) for field in method.request]
+        self._reads = [(field.number, _build_reader(field)) for field in method.request]
         self._of_values = not any(field.repeated or field.is_tensor for field in method.request)
 
     def read(self, data: bytes, form: InputsForm | None = None) -> InferenceRequest:
-        """The first request of a call. `form` is that of the model. Raises InvalidRequest."""
+        """Parse the first request of a call. `form` describes single-value inputs. Raises InvalidRequest."""
         large: dict[int, Large] = {}
         if self._arrays and len(data) >= LARGE:
             data, large = take_large(data, self._arrays)
-        message = self._parsed(data)
+        message = self._parse(data)
         if form is not None and self._of_values and form.fits(values := self._values(message)):
             return InferenceRequest.of_values(form, values)
         inputs = []
         for number, read in self._reads:
             if number in large:
-                inputs.append(self._large(self._fields[number], *large[number]))
+                inputs.append(self._read_large_array(self._fields[number], *large[number]))
             elif (tensor := read(message)) is not None:
                 inputs.append(tensor)
         return InferenceRequest.of(inputs)
 
     def read_later(self, data: bytes) -> InferenceRequest:
-        """A later request of a stream, which holds the next value and nothing else. Raises InvalidRequest."""
+        """Parse a later request of a stream, which may contain only the next value. Raises InvalidRequest."""
         stream = self._method.stream
         assert stream is not None
-        message = self._parsed(data)
+        message = self._parse(data)
         for descriptor, _ in message.ListFields():
             if descriptor.number != stream.number:
                 name = self._fields[descriptor.number].tensor.name
                 raise InvalidRequest(
                     f'argument "{name}" is in a later request, which takes only "{stream.tensor.name}"'
                 )
-        if stream.repeated:  # an empty list is a value here
-            return _request_of(_list(stream, message))
-        tensor = _read_of(stream)(message)
-        return InferenceRequest.of([]) if tensor is None else _request_of(tensor)
+        if stream.repeated:  # in a stream, an empty list is a value
+            return _to_request(_list(stream, message))
+        tensor = _build_reader(stream)(message)
+        return InferenceRequest.of([]) if tensor is None else _to_request(tensor)
 
     def _values(self, message: Message) -> dict[str, Any]:
-        """The single values of a message, by the names of their arguments."""
+        """Return the single values of a message, by argument name."""
         values: dict[str, Any] = {}
         for field in self._method.request:
             if not field.presence or message.HasField(field.name):
@@ -70,47 +70,47 @@ class RequestReader:
                 _check_optional(field)
         return values
 
-    def _parsed(self, data: bytes) -> Message:
+    def _parse(self, data: bytes) -> Message:
         try:
             message = self._message.FromString(data)
         except DecodeError:
-            raise InvalidRequest(self._fault(data)) from None
-        # protobuf takes a field of another wire type for an unknown one.
+            raise InvalidRequest(self._describe_fault(data)) from None
+        # For protobuf, a field with a wrong wire type is an unknown field.
         if len(unknown := UnknownFieldSet(message)):
-            raise InvalidRequest(self._stranger(unknown[0].field_number))
+            raise InvalidRequest(self._describe_unknown_field(unknown[0].field_number))
         return message
 
-    def _large(self, field: Field, rest: bytes, view: memoryview) -> RequestInput:
-        """An array whose data is a view of the received bytes."""
+    def _read_large_array(self, field: Field, rest: bytes, view: memoryview) -> RequestInput:
+        """Return an array whose data is a view of the received bytes."""
         try:
             tensor = type(getattr(self._message(), field.name)).FromString(rest)
         except DecodeError:
-            raise InvalidRequest(f"{_shown(field)} is no {TENSOR}") from None
+            raise InvalidRequest(f"{_format_field(field)} is no {TENSOR}") from None
         return _array(field, tensor, view)
 
-    def _stranger(self, number: int) -> str:
+    def _describe_unknown_field(self, number: int) -> str:
         field = self._fields.get(number)
         if field is not None:
-            return f"{_shown(field)} is no {field.declared}"
+            return f"{_format_field(field)} is no {field.declared}"
         known = ", ".join(f"{each.tensor.name} = {each.number}" for each in self._method.request)
         return f"field {number} is no argument of the model; it takes {known or 'no arguments'}"
 
-    def _fault(self, data: bytes) -> str:
-        """What is wrong with bytes that protobuf cannot parse."""
-        for number, value in fields_of(data):
+    def _describe_fault(self, data: bytes) -> str:
+        """Return a description of the error in bytes that protobuf cannot parse."""
+        for number, value in read_fields(data):
             field = self._fields.get(number)
             if field is None:
                 continue
             if value is None:
-                return f"{_shown(field)} is cut off"
+                return f"{_format_field(field)} is cut off"
             if field.type == "string" and not _is_text(value):
-                return f"{_shown(field)} is not UTF-8 text"
-            if field.is_tensor and any(inner is None for _, inner in fields_of(value)):
-                return f"{_shown(field)} is no {TENSOR}"
+                return f"{_format_field(field)} is not UTF-8 text"
+            if field.is_tensor and any(inner is None for _, inner in read_fields(value)):
+                return f"{_format_field(field)} is no {TENSOR}"
         return f"The message is not a {self._method.messages[0]}."
 
 
-def _shown(field: Field) -> str:
+def _format_field(field: Field) -> str:
     return f'argument "{field.tensor.name}" in field {field.number}'
 
 
@@ -122,11 +122,11 @@ def _is_text(value: memoryview) -> bool:
     return True
 
 
-def _request_of(tensor: RequestInput) -> InferenceRequest:
+def _to_request(tensor: RequestInput) -> InferenceRequest:
     return InferenceRequest.of([tensor])
 
 
-def _read_of(field: Field) -> Read:
+def _build_reader(field: Field) -> Read:
     name = field.name
     if field.is_tensor:
 
@@ -139,11 +139,11 @@ def _read_of(field: Field) -> Read:
         return tensor
     if field.repeated:
 
-        def repeated(message: Message) -> RequestInput | None:
+        def read_list(message: Message) -> RequestInput | None:
             values = _list(field, message)
             return values if field.required or values.shape != [0] else None
 
-        return repeated
+        return read_list
     if field.presence:
 
         def present(message: Message) -> RequestInput | None:
@@ -156,7 +156,7 @@ def _read_of(field: Field) -> Read:
 
 
 def _check_optional(field: Field) -> RequestInput | None:
-    """None for a field that may be absent. Raises InvalidRequest for others."""
+    """Return None for an optional field. Raises InvalidRequest for a required one."""
     if field.required:
         raise InvalidRequest(f'argument "{field.tensor.name}" is missing: field {field.number}')
     return None
@@ -168,19 +168,21 @@ def _list(field: Field, message: Message) -> RequestInput:
 
 
 def _array(field: Field, tensor: Any, data: bytes | memoryview) -> RequestInput:
-    """The input in a TensorProto. Raises InvalidRequest unless its data fill its shape."""
+    """Return the input in a TensorProto. Raises InvalidRequest unless its data matches its shape."""
     if len(unknown := UnknownFieldSet(tensor)):
-        raise InvalidRequest(f"{_shown(field)} has a field {unknown[0].field_number} that {TENSOR} has not")
+        raise InvalidRequest(
+            f"{_format_field(field)} has a field {unknown[0].field_number} that {TENSOR} has not"
+        )
     datatype = DATATYPES.get(tensor.dtype)
     if datatype is None:
         raise InvalidRequest(
-            f'{_shown(field)} has dtype "{tensor.dtype[:40]}"; the model takes "{DTYPES[field.tensor.datatype]}"'
+            f'{_format_field(field)} has dtype "{tensor.dtype[:40]}"; the model takes "{DTYPES[field.tensor.datatype]}"'
         )
     shape, values = tensor.shape[:], TensorData.from_raw(data, datatype)
     try:
         values.check(datatype, shape)
     except ValueError as error:
-        raise InvalidRequest(f"{_shown(field)}: {error}") from None
+        raise InvalidRequest(f"{_format_field(field)}: {error}") from None
     return _input(field, shape, values, datatype)
 
 

@@ -1,4 +1,4 @@
-"""Writes the responses of typed RPCs. Texts and arrays are written as bytes, without protobuf's objects."""
+"""Writes the responses of typed RPCs. Strings and arrays are written directly, without protobuf objects."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,26 +9,26 @@ from ..errors import InvalidOutput
 from ..types import InferenceResponse, ResponseOutput
 from ..types.conversion import to_bytes
 from ..types.forms import OutputForm
-from .grpc import contents_of
-from .grpc_responses import length
+from .grpc import typed_contents
+from .grpc_responses import encode_varint
 from .typed import DTYPES, Field, Method
-from .unwritable_outputs import unwritable
+from .unwritable_outputs import log_unwritable_output
 
 Write = Callable[[Any], bytes]
-"""Writes a value with the key of its field."""
+"""A function that encodes a value, with the key of its field."""
 
 PACKED = {"float": "FP32", "double": "FP64"}
-"""Datatypes whose raw form is the packed form of a list of this type."""
+"""Datatypes whose raw representation equals the packed encoding, by protobuf type."""
 
 SHAPE, DTYPE, DATA = b"\x0a", b"\x12", b"\x1a"
-"""Keys of TensorProto's fields."""
+"""Keys of the TensorProto fields."""
 
 BLOCK = 2
-"""The wire type of values with a length."""
+"""The wire type of length-delimited values."""
 
 
 class ResponseWriter:
-    """Writes the responses of one RPC's model. Raises InvalidOutput for outputs that the model does not declare."""
+    """Writes the responses of one RPC. Raises InvalidOutput for outputs that the model does not declare."""
 
     def __init__(self, method: Method, message: type[Message]) -> None:
         self._method = method
@@ -36,7 +36,7 @@ class ResponseWriter:
             field.tensor.name: (field, _tensor_writer(field, message)) for field in method.response
         }
         self._only: Write | None = None
-        """Writes the value of a response of one value."""
+        """Encodes the value of a single-value response. None unless the only output is a single value."""
         if len(method.response) == 1:
             (field,) = method.response
             if not field.repeated and not field.is_tensor:
@@ -48,7 +48,7 @@ class ResponseWriter:
         try:
             return self._only(response.value)
         except (TypeError, ValueError) as error:
-            raise unwritable(error, form.name, form.model_name) from error
+            raise log_unwritable_output(error, form.name, form.model_name) from error
 
     def tensors(self, response: InferenceResponse) -> bytes:
         parts = []
@@ -62,7 +62,7 @@ class ResponseWriter:
             try:
                 parts.append(known[1](tensor))
             except (TypeError, ValueError) as error:
-                raise unwritable(error, tensor.name, response.model_name) from error
+                raise log_unwritable_output(error, tensor.name, response.model_name) from error
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -75,7 +75,7 @@ def _tensor_writer(field: Field, message: type[Message]) -> Callable[[ResponseOu
     write = _value_writer(field, message)
 
     def single(tensor: ResponseOutput) -> bytes:
-        values = contents_of(tensor.data, tensor.datatype)
+        values = typed_contents(tensor.data, tensor.datatype)
         if len(values) != 1:
             raise ValueError(f"it has {len(values)} values, and its field takes one")
         return write(values[0])
@@ -86,14 +86,14 @@ def _tensor_writer(field: Field, message: type[Message]) -> Callable[[ResponseOu
 def _list_writer(field: Field, message: type[Message]) -> Callable[[ResponseOutput], bytes]:
     name, key, raw_datatype = field.name, _key(field.number, BLOCK), PACKED.get(field.type)
 
-    def packed(tensor: ResponseOutput) -> bytes:
+    def write_raw(tensor: ResponseOutput) -> bytes:
         if tensor.datatype == raw_datatype:
             raw = tensor.data.to_raw(tensor.datatype)
-            return b"".join((key, length(len(raw)), raw)) if raw else b""
-        values = contents_of(tensor.data, tensor.datatype)
+            return b"".join((key, encode_varint(len(raw)), raw)) if raw else b""
+        values = typed_contents(tensor.data, tensor.datatype)
         return message(**{name: values}).SerializeToString()
 
-    return packed
+    return write_raw
 
 
 def _value_writer(field: Field, message: type[Message]) -> Write:
@@ -101,25 +101,25 @@ def _value_writer(field: Field, message: type[Message]) -> Write:
     if field.type not in ("string", "bytes"):
         return lambda value: message(**{name: value}).SerializeToString()
 
-    def write(value: Any) -> bytes:  # as protobuf, in a third of the time, because a token is a text
+    def write(value: Any) -> bytes:  # three times as fast as protobuf, because a token is a string
         element = value.encode() if type(value) is str else to_bytes(value)
-        return b"%b%b%b" % (key, length(len(element)), element) if element or field.presence else b""
+        return b"%b%b%b" % (key, encode_varint(len(element)), element) if element or field.presence else b""
 
     return write
 
 
 def _array(key: bytes, tensor: ResponseOutput) -> bytes:
-    """A TensorProto; its data is copied once."""
+    """Return an encoded TensorProto. Its data is copied once."""
     raw = tensor.data.to_raw(tensor.datatype)
-    sizes = b"".join(map(length, tensor.shape))
+    sizes = b"".join(map(encode_varint, tensor.shape))
     dtype = DTYPES[tensor.datatype].encode()
-    head = b"%b%b%b" % (DTYPE, length(len(dtype)), dtype)
+    head = b"%b%b%b" % (DTYPE, encode_varint(len(dtype)), dtype)
     if sizes:
-        head = b"%b%b%b%b" % (SHAPE, length(len(sizes)), sizes, head)
+        head = b"%b%b%b%b" % (SHAPE, encode_varint(len(sizes)), sizes, head)
     if raw:
-        head = b"%b%b%b" % (head, DATA, length(len(raw)))
-    return b"".join((key, length(len(head) + len(raw)), head, raw))
+        head = b"%b%b%b" % (head, DATA, encode_varint(len(raw)))
+    return b"".join((key, encode_varint(len(head) + len(raw)), head, raw))
 
 
 def _key(number: int, kind: int) -> bytes:
-    return length(number << 3 | kind)
+    return encode_varint(number << 3 | kind)

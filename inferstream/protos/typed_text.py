@@ -1,4 +1,4 @@
-"""Writes typed RPCs as a `.proto` file, with what metadata say of each field as comments."""
+"""Writes typed RPCs as a `.proto` file, with metadata of each field as comments."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,11 +15,11 @@ FORMS = {
     "json": "JSON.",
     "pd_json": "A data frame as JSON: an object of columns, or a list of rows.",
 }
-"""What a field holds, by content type."""
+"""Descriptions of field contents, by content type."""
 
 
-def proto_of(methods: Sequence[Method], removed: Mapping[str, Mapping[str, int]], title: str) -> str:
-    """The text of the file. `removed` has the numbers of removed arguments by model and argument."""
+def write_proto(methods: Sequence[Method], removed: Mapping[str, Mapping[str, int]], title: str) -> str:
+    """Return the contents of the file. `removed` maps models to their removed arguments and field numbers."""
     first = methods[0]
     parts = [f'{_comment([title], "")}syntax = "proto3";\n']
     if first.package:
@@ -55,7 +55,7 @@ def _message(name: str, fields: Sequence[Field], removed: Mapping[str, int], str
         names = ", ".join(f'"{each}"' for each in sorted(removed))
         lines.append(f"  reserved {', '.join(map(str, sorted(removed.values())))};\n  reserved {names};\n")
     for field in fields:
-        lines.append(_comment(_facts(field, field is stream), "  "))
+        lines.append(_comment(_describe_field(field, field is stream), "  "))
         lines.append(f"  {field.label}{field.type} {field.name} = {field.number};\n")
     return f"message {name} {{\n{''.join(lines)}}}\n" if lines else f"message {name} {{}}\n"
 
@@ -69,8 +69,8 @@ def _tensor() -> str:
     return f"{''.join(lines)}}}\n"
 
 
-def _facts(field: Field, later: bool) -> Iterator[str]:
-    """What a client must know of a field beside its type."""
+def _describe_field(field: Field, later: bool) -> Iterator[str]:
+    """Yield comments for a field: its description, and constraints that its type does not express."""
     facts = _parameters(field.tensor)
     if facts.get("description"):
         yield from str(facts["description"]).splitlines()
@@ -101,6 +101,9 @@ def _size(size: object) -> str:
 
 
 def _comment(lines: Iterable[str], indent: str) -> str:
-    """Comment lines. Letters that are not printable would end a line or be refused by protoc."""
+    """Return the lines as `//` comments.
+
+    Unprintable characters become spaces, because they could break a line or be invalid for protoc.
+    """
     shown = ("".join(each if each.isprintable() else " " for each in line).rstrip() for line in lines)
     return "".join(f"{indent}// {line}".rstrip() + "\n" for line in shown)

@@ -1,27 +1,28 @@
-"""Walks the bytes of typed messages: for arrays without a copy, and for the fault of a message that is none."""
+"""Walks the bytes of typed messages, to extract arrays without a copy and to find errors."""
 
 from collections.abc import Collection, Iterator
 
 from .grpc_requests import LARGE, walk
 
 DATA = 3
-"""Number of TensorProto's `data`."""
+"""The number of the field `data` in TensorProto."""
 
 Large = tuple[bytes, memoryview]
 """A TensorProto without its data, and the data."""
 
 
-def fields_of(data: bytes | memoryview) -> Iterator[tuple[int, memoryview | None]]:
-    """Number and value of each field. The value is None, and the last, where the bytes are no message."""
+def read_fields(data: bytes | memoryview) -> Iterator[tuple[int, memoryview | None]]:
+    """Yield the number and value of each field. For malformed bytes, the last value is None."""
     for key, _, value in walk(memoryview(data)):
         yield key >> 3, value
 
 
 def take_large(data: bytes, arrays: Collection[int]) -> tuple[bytes, dict[int, Large]]:
-    """A message without the large arrays in the fields `arrays`, and these.
+    """Split a message into the rest and the large arrays in the fields `arrays`.
 
-    protobuf would copy an array into its message, and again for its reader. A message in which a field occurs twice,
-    and one that is no message, is returned whole, because only protobuf merges and judges.
+    protobuf would copy an array into its message, and again whenever it is read. Malformed messages, and
+    messages in which an array field occurs twice, are returned unchanged, because only protobuf can report
+    and merge them.
     """
     rest: list[memoryview] = []
     large: dict[int, Large] = {}

@@ -1,4 +1,4 @@
-"""The error of an output that a transport cannot write, such as a text with half a character."""
+"""The error for an output that a transport cannot write, for example a string with a lone surrogate."""
 
 import logging
 
@@ -7,16 +7,20 @@ from ..errors import InvalidOutput
 logger = logging.getLogger("inferstream.model")
 
 
-def unwritable(error: BaseException, output: str | None, model: str | None = None) -> InvalidOutput:
-    """The error to raise. Logs it, because the call of the model that made the output is over."""
+def log_unwritable_output(
+    error: BaseException, output: str | None, model: str | None = None
+) -> InvalidOutput:
+    """Log an error and return it to be raised. The model call has finished, so it cannot log the error."""
     what = (
         "The response cannot be written as JSON" if output is None else f'Output "{output}" cannot be written'
     )
-    return wrong_output(f"{what}: {error}", model, error)
+    return log_wrong_output(f"{what}: {error}", model, error)
 
 
-def wrong_output(what: str, model: str | None = None, error: BaseException | None = None) -> InvalidOutput:
-    """The error of a response that is found wrong after the call of its model, to raise. Logs it."""
+def log_wrong_output(
+    what: str, model: str | None = None, error: BaseException | None = None
+) -> InvalidOutput:
+    """Log an error that was found in a response after the model call, and return it to be raised."""
     failed = InvalidOutput(f"{what}.")
     whose = "" if model is None else f" {model}"
     logger.error("model%s failed on request: %s", whose, failed.message, exc_info=error)

@@ -1,4 +1,4 @@
-"""Messages of a WebSocket: V2 requests and responses that share one connection and have ids."""
+"""WebSocket messages: V2 requests and responses with ids, which share one connection."""
 
 from typing import Any
 
@@ -14,19 +14,19 @@ from .json_responses import JsonWriter
 
 PARTS = ("first", "next", "last")
 V2_KEYS = frozenset(("id", "parameters", "inputs", "outputs", "cancel"))
-"""Keys of a whole request in V2."""
+"""The keys of a complete V2 request."""
 LENGTH = 4
-"""Bytes at the start of a binary message with the length of its JSON, little-endian."""
+"""The size, in bytes, of the little-endian JSON length at the start of a binary message."""
 
 EncodedMessage = tuple[bytes, bool]
-"""A message and whether it is text."""
+"""The bytes of a message, and whether it is a text message."""
 
 
 class SocketMessage:
-    """One message of a client, parsed as far as its id.
+    """A client message, parsed except for its tensors.
 
-    `part` is the position of the message in a request of several messages, and None for a whole request.
-    Raises InvalidRequest for a message without a usable id or part, and what `limits` raise.
+    `part` is the position of the message in a request that consists of several messages, and None for a
+    complete request. Raises InvalidRequest for an invalid id or part, or an error of `limits`.
     """
 
     __slots__ = ("_is_text", "_tail", "cancel", "document", "id", "part", "size", "text")
@@ -36,7 +36,7 @@ class SocketMessage:
         body, self._tail = _split(message, text)
         limits.check(body)
         document, self.text = load_request(body)
-        """The JSON as it arrived, without long lists of numbers."""
+        """The JSON as received, without long lists of numbers."""
         if not isinstance(document, dict):
             raise InvalidRequest("A message must hold a JSON object.")
         self.document: dict[str, Any] = document
@@ -52,7 +52,7 @@ class SocketMessage:
 
     @property
     def flat(self) -> bool:
-        """Whether the message may hold flat JSON: it has keys that V2 has not."""
+        """Whether the message may be flat JSON, because it has keys that are not in V2."""
         return self.part is None and self._is_text and not V2_KEYS.issuperset(self.document)
 
     @property
@@ -61,12 +61,12 @@ class SocketMessage:
         return self.document.get("inputs") is None
 
     def request(self, *, nested: bool = False) -> tuple[InferenceRequest, BinaryOutputs | None]:
-        """The request, and the outputs that the client requests in binary form. Raises InvalidRequest."""
+        """Return the request, and the outputs that the client requests as binary. Raises InvalidRequest."""
         return build_request(self.document, self.text, self._tail, nested=nested)
 
 
 def _split(message: bytes, text: bool) -> tuple[bytes, memoryview | None]:
-    """The JSON of a message, and the tensors after it in a binary message."""
+    """Return the JSON of a message, and for a binary message the tensors after it."""
     if text:
         return message, None
     end = LENGTH + int.from_bytes(message[:LENGTH], "little")
@@ -79,7 +79,7 @@ def _split(message: bytes, text: bool) -> tuple[bytes, memoryview | None]:
 
 
 class V2Messages:
-    """Writes responses in V2. `binary` are the outputs that the client requests in binary form."""
+    """Writes V2 responses. `binary` selects the outputs that the client requests as binary."""
 
     __slots__ = ("_writer",)
 
@@ -87,14 +87,14 @@ class V2Messages:
         self._writer = JsonWriter(binary)
 
     def dump(self, response: InferenceResponse, *, final: bool) -> EncodedMessage:
-        """A response as a message, binary if one of its tensors is. Raises InvalidOutput."""
-        text, blobs = _marked(response, final).accept(self._writer)
+        """Return a response as a message, which is binary if one of its tensors is. Raises InvalidOutput."""
+        text, blobs = _with_final_flag(response, final).accept(self._writer)
         if not blobs:
             return text, True
         return b"".join((len(text).to_bytes(LENGTH, "little"), text, *blobs)), False
 
     def end(self, model: str, version: str | None, request_id: str | None) -> EncodedMessage:
-        """An empty response that ends a stream."""
+        """Return an empty response, sent at the end of a stream."""
         document: dict[str, Any] = {"model_name": model}
         if version is not None:
             document["model_version"] = version
@@ -103,9 +103,9 @@ class V2Messages:
 
 
 class FlatMessages:
-    """Writes responses as flat objects, those of `generate_stream` with the mark of the last one.
+    """Writes responses as the flat objects of `generate_stream`, with a marker in the last one.
 
-    `named` and `values` are those of the writer.
+    `named` and `values` are as in `FlatWriter`.
     """
 
     __slots__ = ("_writer",)
@@ -114,11 +114,11 @@ class FlatMessages:
         self._writer = FlatWriter(named, values)
 
     def dump(self, response: InferenceResponse, *, final: bool) -> EncodedMessage:
-        """A response as a message. Raises InvalidOutput."""
-        return _marked(response, final).accept(self._writer), True
+        """Return a response as a message. Raises InvalidOutput."""
+        return _with_final_flag(response, final).accept(self._writer), True
 
     def end(self, model: str, version: str | None, request_id: str | None) -> EncodedMessage:
-        """An object without outputs, which ends a stream."""
+        """Return an object without outputs, sent at the end of a stream."""
         document: dict[str, Any] = {FINAL: True, "model_name": model, "model_version": version or ""}
         if self._writer.named:
             document["id"] = request_id
@@ -128,8 +128,8 @@ class FlatMessages:
 Messages = V2Messages | FlatMessages
 
 
-def _marked(response: InferenceResponse, final: bool) -> InferenceResponse:
-    """A copy that marks the last response. The model may send the original again."""
+def _with_final_flag(response: InferenceResponse, final: bool) -> InferenceResponse:
+    """Return a copy with the final-response parameter, because the model may send the original again."""
     sent = {} if response.parameters is None else dict(response.parameters.items())
     sent[FINAL] = final
     return InferenceResponse.of(
@@ -138,7 +138,10 @@ def _marked(response: InferenceResponse, final: bool) -> InferenceResponse:
 
 
 def dump_error(request_id: str | None, error: InferstreamError) -> EncodedMessage:
-    """An error. With an id it ends that request; without an id it refers to a message and ends nothing."""
+    """Return an error message. With an id, it is the last message of that request.
+
+    Without an id, it only concerns the message that caused it.
+    """
     document = {} if request_id is None else {"id": request_id}
     document.update(error=error.message, code=error.code.value)
     return orjson.dumps(document), True

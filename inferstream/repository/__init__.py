@@ -1,4 +1,4 @@
-"""Finds models and loads them."""
+"""Model repositories, and loading of models."""
 
 from .base import BrokenModel, InMemoryRepository, ModelRepository
 from .folder import FolderRepository

@@ -1,4 +1,4 @@
-"""Unpacks archives. What a member may write is decided here, because Python's data filter can be bypassed."""
+"""Safe unpacking of archives. Members are checked here, because Python's data filter can be bypassed."""
 
 import bz2
 import gzip
@@ -18,36 +18,48 @@ if TYPE_CHECKING:
     import zipfile
 
 MAX_PATH = 1024
-"""Bytes of a member's path. The system does not resolve much longer ones, so a check that resolves them stops early."""
+"""The maximum length of a member's path, in bytes.
+
+The operating system does not resolve much longer paths, so a check that resolves paths would be incomplete.
+"""
 
 MAX_DEPTH = 64
-"""Folders of a member's path, each of which has to be made."""
+"""The maximum depth of a member's path, because each folder has to be created."""
 
 
-MOST_MEMBERS = 10_000
+MAX_MEMBERS = 10_000
 FREELY = 2**28
-"""Bytes that any archive may hold, however small it is."""
+"""The unpacked size that is always allowed, in bytes, even for a small archive."""
 
 RATIO = 20
-"""Beyond these, how many times its size an archive may hold. Weights shrink little; zeros shrink a thousandfold."""
+"""The maximum ratio of unpacked to packed size, for an unpacked size above `FREELY`.
 
-LARGEST_READ = 2**16
-"""Bytes of one read. Content is copied in smaller pieces; headers with names and attributes are read whole."""
+Weights compress little, but zeros compress a thousandfold.
+"""
+
+MAX_READ_SIZE = 2**16
+"""The maximum size of a single read, in bytes.
+
+Content is copied in smaller chunks, but headers are read as a whole.
+"""
 
 COMPRESSIONS: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ": lzma.open,
 }
-"""By the first bytes of an archive."""
+"""The functions that open compressed archives, by their magic bytes."""
 
 
 class UnsafeArchive(ValueError):
-    """A member of the archive would write, or lead, outside its folder, or the archive holds too much."""
+    """A member would be written to, or link to, a path outside the folder, or the archive is too large."""
 
 
 class _Bounded:
-    """The content of an archive. Raises UnsafeArchive beyond `most` bytes, and for a header that is too large."""
+    """Reads the content of an archive, up to a size limit.
+
+    Raises UnsafeArchive after `most` bytes, or for a header that is too large.
+    """
 
     def __init__(self, opened: IO[bytes], most: int) -> None:
         self._opened = opened
@@ -55,8 +67,8 @@ class _Bounded:
         self.tell = opened.tell
 
     def read(self, size: int) -> bytes:
-        if not 0 <= size <= LARGEST_READ:
-            raise UnsafeArchive(f"a header of a member has more than {LARGEST_READ:,} bytes")
+        if not 0 <= size <= MAX_READ_SIZE:
+            raise UnsafeArchive(f"a header of a member has more than {MAX_READ_SIZE:,} bytes")
         self._check(self.tell() + size)
         return self._opened.read(size)
 
@@ -70,34 +82,35 @@ class _Bounded:
 
 
 class Unpacker:
-    """Unpacks archives into empty folders. All of them together have at most so many `members`.
+    """Unpacks archives into empty folders. `members` limits the total number of members.
 
-    No member is written through a link, so that lexical paths are the real ones. Raises UnsafeArchive, which names
-    the member.
+    No member is written through a link, so lexical paths are equal to resolved paths. Raises UnsafeArchive
+    naming the member.
     """
 
     def __init__(self, members: int | None = None) -> None:
-        self._members = MOST_MEMBERS if members is None else members
+        self._members = MAX_MEMBERS if members is None else members
 
     def unpack_tar(self, archive: Path, folder: Path, most: float = inf) -> int:
-        """Unpack a tar archive of at most `most` bytes, compressed or not; return its bytes.
+        """Unpack a tar archive, compressed or not, and return its unpacked size, at most `most` bytes.
 
-        Python's filter resolves paths that it then does not use, and before 3.11.13 none that is too long
-        (CVE-2025-4517).
+        Python's filter resolves paths but then uses the original ones, and before 3.11.13 it does not resolve
+        paths that are too long (CVE-2025-4517).
         """
-        import tarfile  # late: few servers unpack anything
+        import tarfile  # imported lazily: rarely needed
 
-        limit = int(min(most, _limit_of(archive)))
+        limit = int(min(most, _unpacked_limit(archive)))
         count = size = 0
 
-        def checked(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
+        def check(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
             nonlocal count, size
             count, size = count + 1, size + max(member.size, 0)
             if count > self._members:
                 raise UnsafeArchive(f"it has more than {self._members:,} members")
             if size > limit:
                 raise UnsafeArchive(f"its members have more than {limit:,} bytes")
-            # The system resolves `link/..` to the parent of the link's target, so no such path is used.
+            # The operating system resolves `link/..` to the parent of the link's target, so such paths are
+            # normalized.
             lexical = member.replace(
                 name=normpath(member.name), linkname=normpath(member.linkname), deep=False
             )
@@ -110,33 +123,33 @@ class Unpacker:
             start = file.read(6)
         decompress = next((by for magic, by in COMPRESSIONS.items() if start.startswith(magic)), open)
         with closing(decompress(archive, "rb")) as content:
-            bounded: Any = _Bounded(content, 2 * limit)  # each member has a header too
+            bounded: Any = _Bounded(content, 2 * limit)  # headers count as well
             with tarfile.open(fileobj=bounded, mode="r:") as opened:
-                opened.extractall(folder, filter=checked)
+                opened.extractall(folder, filter=check)
         self._members -= count
         return size
 
     def unpack_zip(self, archive: Path, folder: Path) -> None:
-        """Unpack a zip archive, which has no links. Raises BadZipFile for a broken one.
+        """Unpack a zip archive, in which links are not allowed. Raises BadZipFile if it is damaged.
 
-        None of its members becomes longer than the archive says.
+        Members cannot be larger than their size in the archive's directory.
         """
-        import zipfile  # late: few servers unpack anything
+        import zipfile  # imported lazily: rarely needed
 
         with zipfile.ZipFile(archive) as opened:
             members = opened.infolist()
             if len(members) > self._members:
                 raise UnsafeArchive(f"it has more than {self._members} members")
             total = sum(member.file_size for member in members)
-            if total > _limit_of(archive):
+            if total > _unpacked_limit(archive):
                 raise UnsafeArchive(f"its members have {total} bytes, more than {RATIO} times its own")
             for member in members:
                 _write_member(opened, member, folder)
         self._members -= len(members)
 
 
-def _limit_of(archive: Path) -> int:
-    """Bytes that an archive of its size may hold."""
+def _unpacked_limit(archive: Path) -> int:
+    """Return the allowed unpacked size of an archive, in bytes."""
     return max(FREELY, RATIO * archive.stat().st_size)
 
 
@@ -144,7 +157,7 @@ def _write_member(archive: "zipfile.ZipFile", member: "zipfile.ZipInfo", folder:
     path = member.filename
     if stat.S_ISLNK(member.external_attr >> 16):
         raise UnsafeArchive(f'its member "{path}" is a link')
-    reason = _too_long(path) or ("has a path that leads outside" if _leaves(normpath(path)) else None)
+    reason = _too_long(path) or ("has a path that leads outside" if _is_outside(normpath(path)) else None)
     if reason is not None:
         raise UnsafeArchive(f'its member "{path[:MAX_PATH]}" {reason}')
     target = folder / PurePosixPath(path)
@@ -163,7 +176,7 @@ def _too_long(path: str) -> str | None:
 
 
 def _fault(member: "tarfile.TarInfo", folder: Path) -> str | None:
-    """Why a member may not be written after all those before it; None if it may."""
+    """Return the reason why a member must not be written after the previous members, or None."""
     if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
         return "is neither a file, a folder nor a link"
     name, target = member.name, member.linkname
@@ -171,25 +184,25 @@ def _fault(member: "tarfile.TarInfo", folder: Path) -> str | None:
         return "has a negative size"
     if "\0" in name + target:
         return "has a path with a null byte"
-    if _leaves(name) or _meets_a_link(folder, name):
+    if _is_outside(name) or _passes_link(folder, name):
         return "has a path that leads outside or through a link"
     if member.issym() and (
-        os.path.isabs(target) or _leaves(normpath(os.path.join(os.path.dirname(name), target)))
+        os.path.isabs(target) or _is_outside(normpath(os.path.join(os.path.dirname(name), target)))
     ):
         return f'is a link to "{target}", outside the archive'
     if member.islnk() and (
-        _leaves(target) or _meets_a_link(folder, target) or not stat.S_ISREG(_mode(folder / target))
+        _is_outside(target) or _passes_link(folder, target) or not stat.S_ISREG(_mode(folder / target))
     ):
         return f'is a hard link to "{target}", which is no file of the archive before it'
     return None
 
 
-def _leaves(path: str) -> bool:
+def _is_outside(path: str) -> bool:
     return os.path.isabs(path) or path.split("/")[0] == ".."
 
 
-def _meets_a_link(folder: Path, path: str) -> bool:
-    """Whether the path is a link that was unpacked before, or leads through one."""
+def _passes_link(folder: Path, path: str) -> bool:
+    """Whether the path is, or leads through, a link that was already unpacked."""
     parts = path.split("/")
     return any(stat.S_ISLNK(_mode(folder.joinpath(*parts[:i]))) for i in range(1, len(parts) + 1))
 

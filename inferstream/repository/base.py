@@ -1,4 +1,4 @@
-"""The base class of model repositories, and the repository of models in memory."""
+"""The base class of model repositories, and a repository in memory."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from ..settings import ModelSettings
 
 
 class BrokenModel(NamedTuple):
-    """A model with settings that cannot be used. Clients may read the `reason`.
+    """A model with unusable settings. Clients can read the `reason`.
 
-    `version` comes from the last settings that could be read. `source` is the path of the settings.
+    `version` is from the last settings that could be read. `source` is the path of the settings.
     """
 
     name: str
@@ -21,19 +21,22 @@ class BrokenModel(NamedTuple):
     source: str = ""
 
 
-Versions = list[ModelSettings]  # named here because a method called `list` hides the type inside the class
+Versions = list[ModelSettings]  # defined here because a method called `list` hides the type inside the class
 BrokenModels = list[BrokenModel]
 
 
 class ModelRepository(ABC):
-    """Lists models and finds them by name. `model_repository_implementation` names a subclass to use."""
+    """Lists models and finds them by name.
+
+    The setting `model_repository_implementation` selects a subclass.
+    """
 
     @abstractmethod
     async def list(self) -> Versions:
-        """The settings of every version of every model."""
+        """Return the settings of every version of every model."""
 
     async def find(self, name: str) -> Versions:
-        """The settings of every version of one model. Raises ModelNotFound, InvalidSettings."""
+        """Return the settings of every version of one model. Raises ModelNotFound or InvalidSettings."""
         versions = [settings for settings in await self.list() if settings.name == name]
         if versions:
             return versions
@@ -43,7 +46,10 @@ class ModelRepository(ABC):
         raise ModelNotFound(name)
 
     async def version(self, name: str, version: str | None) -> ModelSettings:
-        """The settings of one version, without a fetch of a newer one. Raises ModelNotFound, InvalidSettings."""
+        """Return the settings of one version, without fetching a newer one.
+
+        Raises ModelNotFound or InvalidSettings.
+        """
         for settings in await self.list():
             if (settings.name, settings.version) == (name, version):
                 return settings
@@ -52,21 +58,27 @@ class ModelRepository(ABC):
                 raise InvalidSettings(f"Model {name} cannot be loaded: {model.reason}")
         raise ModelNotFound(name, version)
 
-    async def renewed(self) -> Sequence[Path]:
-        """Files that differ from those of the last call, after a look at where they come from. The default is none."""
+    async def check_origin(self) -> Sequence[Path]:
+        """Check the origin of the files, and return the files that changed since the last call.
+
+        Returns no files by default.
+        """
         return ()
 
     def concerns(self, path: Path) -> bool:
-        """Whether a change of this file may change a model, under `--reload`. The default is every file."""
+        """Whether a change of this file can affect a model, for `--reload`.
+
+        True for every file by default.
+        """
         return True
 
     async def broken(self) -> BrokenModels:
-        """Models with settings that the last `list` could not use. The default is none."""
+        """Return the models whose settings the last call of `list` could not use. Empty by default."""
         return []
 
 
 class InMemoryRepository(ModelRepository):
-    """The repository of settings that a program has in memory."""
+    """A repository of settings in memory."""
 
     def __init__(self, models: Sequence[ModelSettings]) -> None:
         self._models = [*models]

@@ -1,42 +1,51 @@
-"""Refuses classes that cannot serve a request, in a sentence, when they load, and says where their code is."""
+"""Checks, at load time, that a model class can serve requests. Also locates its code."""
 
 import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import InvalidSettings
-from ..functions.errors import location_of
+from ..errors import HINT, InvalidSettings
+from ..functions.errors import source_location
 from ..functions.model import DescribedModel, FunctionModel
 from ..handlers import get_custom_handlers
 from ..model import MLModel, StepModel
 from ..settings import ModelSettings
-from ..telemetry.tracebacks import located
+from ..telemetry.tracebacks import format_location
 
 METHODS = {"predict": "payload", "predict_stream": "payloads"}
 
 
+def not_a_model(settings: ModelSettings) -> InvalidSettings:
+    """Return the error for an implementation that is not a model class."""
+    name = settings.implementation_.rpartition(".")[2]
+    step = f"write `from inferstream import MLModel` and `class {name}(MLModel)`"
+    return InvalidSettings(
+        f'implementation "{settings.implementation_}" is not a subclass of MLModel{HINT}{step}'
+    )
+
+
 def check_constructor(kind: type[MLModel], settings: ModelSettings) -> None:
-    """Raise InvalidSettings for an `__init__` that does not take the settings."""
-    if not takes_one(kind, settings):
+    """Raise InvalidSettings if `__init__` does not accept the settings."""
+    if not accepts_argument(kind, settings):
         raise InvalidSettings(
-            f"{location_of(kind.__init__)}: it must take the settings: write def __init__(self, settings) and "
+            f"{source_location(kind.__init__)}: it must take the settings: write def __init__(self, settings) and "
             "super().__init__(settings) in its first line, or move its code to load(self)"
         )
 
 
 def check_object(model: MLModel) -> None:
-    """Raise InvalidSettings for a model whose `__init__` left out that of its base."""
+    """Raise InvalidSettings if the model's `__init__` did not call `super().__init__`."""
     if "_settings" not in vars(model):
         raise InvalidSettings(
-            f"{location_of(type(model).__init__)}: write super().__init__(settings) in its first line"
+            f"{source_location(type(model).__init__)}: write super().__init__(settings) in its first line"
         )
 
 
 def check_methods(model: MLModel) -> None:
-    """Raise InvalidSettings for a model without a method for requests, or with one that cannot take them."""
+    """Raise InvalidSettings if a model has no request method, or if one of them does not accept a request."""
     if isinstance(model, FunctionModel):
         return
-    written = _written(model)
+    written = _find_request_methods(model)
     if not written and not isinstance(model, StepModel) and not get_custom_handlers(model):
         raise InvalidSettings(
             f"class {type(model).__name__} has neither predict nor predict_stream: write "
@@ -44,22 +53,22 @@ def check_methods(model: MLModel) -> None:
         )
     for name in written:
         method = getattr(model, name)
-        if not takes_one(method, None):
+        if not accepts_argument(method, None):
             raise InvalidSettings(
-                f"{location_of(method)}: it cannot be called with a request: write {name}(self, {METHODS[name]})"
+                f"{source_location(method)}: it cannot be called with a request: write {name}(self, {METHODS[name]})"
             )
 
 
 def location_in(model: MLModel) -> str:
-    """The file and line of the code that makes a model's responses, as a traceback writes them."""
+    """Return the file and line of the code that produces the responses, in the format of a traceback."""
     if isinstance(model, DescribedModel):
-        return located(model.described.function)
-    names = ["step"] if isinstance(model, StepModel) else _written(model)
-    return "\n".join(located(getattr(model, name)) for name in names)
+        return format_location(model.described.function)
+    names = ["step"] if isinstance(model, StepModel) else _find_request_methods(model)
+    return "\n".join(format_location(getattr(model, name)) for name in names)
 
 
-def _written(model: MLModel) -> list[str]:
-    """The methods for requests that are not those of the base class."""
+def _find_request_methods(model: MLModel) -> list[str]:
+    """Return the names of the request methods that override the base class."""
     return [
         name
         for name in METHODS
@@ -67,12 +76,12 @@ def _written(model: MLModel) -> list[str]:
     ]
 
 
-def takes_one(called: Callable[..., Any], argument: Any) -> bool:
-    """Whether a call with one argument fits the parameters, as far as Python knows them."""
+def accepts_argument(called: Callable[..., Any], argument: Any) -> bool:
+    """Whether a callable accepts one argument, as far as its signature is known."""
     try:
         inspect.signature(called, follow_wrapped=False).bind(argument)
     except TypeError:
         return False
-    except ValueError:  # of a method without any parameter, or of code in C, whose parameters are not known
+    except ValueError:  # a method without parameters, or C code with unknown parameters
         return not inspect.ismethod(called)
     return True

@@ -1,4 +1,4 @@
-"""Python environments of models."""
+"""Python environments of individual models."""
 
 import asyncio
 import hashlib
@@ -12,14 +12,15 @@ from pathlib import Path
 from ..errors import ModelLoadFailed
 from ..settings import ModelSettings
 
-MOST_FILES = 1_000_000
-"""Members of a tarball. Environments with torch have a hundred thousand."""
+MAX_FILES = 1_000_000
+"""The maximum number of members of a tarball. Environments with torch have about 100,000."""
 
 
-async def environment_of(settings: ModelSettings, folder: Path) -> Path | None:
-    """The folder of the model's own Python environment, unpacked under `folder`; None for the server's.
+async def find_environment(settings: ModelSettings, folder: Path) -> Path | None:
+    """Return the folder of the model's own Python environment, or None if it has none.
 
-    Relative paths start at the settings file. Raises ModelLoadFailed for a missing environment.
+    A tarball is unpacked under `folder`. Paths are relative to the settings file. Raises ModelLoadFailed if
+    the environment is missing.
     """
     parameters = settings.parameters
     if parameters is None or not (parameters.environment_path or parameters.environment_tarball):
@@ -31,21 +32,21 @@ async def environment_of(settings: ModelSettings, folder: Path) -> Path | None:
         tarball = beside / str(parameters.environment_tarball)
         if not tarball.is_file():
             raise ModelLoadFailed(f"Model {settings.name} did not load: {tarball.name} is not there.")
-        environment = await asyncio.to_thread(_unpacked, settings.name, tarball, folder)
-    if not python_in(environment).exists():
+        environment = await asyncio.to_thread(_unpack, settings.name, tarball, folder)
+    if not find_python(environment).exists():
         raise ModelLoadFailed(
             f"Model {settings.name} did not load: its environment {environment.name} has no bin/python."
         )
     return environment
 
 
-def python_in(environment: Path) -> Path:
+def find_python(environment: Path) -> Path:
     return environment / "bin" / "python"
 
 
-def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
-    """The folder of the unpacked tarball. Its name is a hash of the tarball, so it is unpacked once."""
-    import tarfile  # late: few models have an environment
+def _unpack(model: str, tarball: Path, folder: Path) -> Path:
+    """Unpack a tarball once, into a folder named after its SHA-256 hash, and return the folder."""
+    import tarfile  # imported lazily: few models have an environment
 
     from .archives import Unpacker, UnsafeArchive
 
@@ -57,7 +58,7 @@ def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     unpacking = Path(tempfile.mkdtemp(prefix="unpacking-", dir=folder))
     try:
-        Unpacker(MOST_FILES).unpack_tar(tarball, unpacking)
+        Unpacker(MAX_FILES).unpack_tar(tarball, unpacking)
         os.replace(unpacking, environment)
     except UnsafeArchive as error:
         raise ModelLoadFailed(
@@ -65,7 +66,7 @@ def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
         ) from None
     except (OSError, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
         if environment.is_dir():
-            return environment  # another server has unpacked it
+            return environment  # another process has unpacked it
         raise ModelLoadFailed(f"Model {model} did not load: {tarball.name} cannot be unpacked.") from error
     finally:
         shutil.rmtree(unpacking, ignore_errors=True)

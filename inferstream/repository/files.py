@@ -1,4 +1,4 @@
-"""The repository of one file: the app in it, its classes of models, or the model that a runtime reads from it."""
+"""Repositories for a single file: an app, model classes, or an artefact that a runtime loads."""
 
 import inspect
 from pathlib import Path
@@ -7,15 +7,15 @@ from types import ModuleType
 from ..compat.finder import install
 from ..errors import InvalidSettings
 from ..functions.app import App
-from ..imports.implementation import shared_module
+from ..imports.implementation import import_shared_module
 from ..model import MLModel, StepModel
 from ..settings import ModelSettings
-from ..settings.sources import validated
-from .apps import AppRepository, CodeRepository, importing_code
+from ..settings.sources import validate
+from .apps import AppRepository, CodeRepository, import_user_code
 from .artefacts import is_archive
 from .base import Versions
 from .folder import FolderRepository, check_name, complete
-from .target import APP, in_package
+from .target import APP, qualify_import_path
 
 NOTHING = (
     "{file} has no App and no class of models; to serve functions, write `from inferstream import App`, "
@@ -24,20 +24,20 @@ NOTHING = (
 
 
 class FileRepository(CodeRepository):
-    """The classes of models in one file. Each is a model of the name of its class."""
+    """A repository of the model classes in one file. Each model is named after its class."""
 
     def __init__(self, module: str, folder: Path) -> None:
         self._module = module
         super().__init__(str(folder / f"{module.rpartition('.')[2]}.py"))
 
-    def _imported(self) -> Versions:
+    def _import_models(self) -> Versions:
         what = f"{Path(self._source).name} cannot be imported"
         module = import_file(what, self._module, self._source)
-        return [self._settings_of(kind) for kind in classes_in(module)]
+        return [self._build_settings(kind) for kind in classes_in(module)]
 
-    def _settings_of(self, kind: type[MLModel]) -> ModelSettings:
+    def _build_settings(self, kind: type[MLModel]) -> ModelSettings:
         path = f"{self._module}.{kind.__name__}"
-        settings = validated(ModelSettings, {"implementation": path, "name": kind.__name__}, self._source)
+        settings = validate(ModelSettings, {"implementation": path, "name": kind.__name__}, self._source)
         settings._source = self._source
         check_name(settings.name, self._source)
         complete(settings, str(Path(self._source).parent))
@@ -45,9 +45,9 @@ class FileRepository(CodeRepository):
 
 
 class ArtefactRepository(FolderRepository):
-    """The one model in a file that a runtime reads, whatever else is in its folder.
+    """A repository of one artefact file. Other files in its folder are ignored.
 
-    Its name is that of the file, unless the file says one.
+    The model is named after the file, unless the file contains a name.
     """
 
     classic = False
@@ -57,26 +57,27 @@ class ArtefactRepository(FolderRepository):
         self._artefact = file
 
     def models(self) -> Versions:
-        """The settings of the model."""
+        """Return the settings of the model."""
         return self._scan()[0]
 
-    _scan = FolderRepository._described
+    _scan = FolderRepository._find_models
 
 
 def repository_of_file(
     path: str, folder: Path, model_name: str | None = None
 ) -> AppRepository | FileRepository | ArtefactRepository:
-    """The repository of `module:name`, imported from `folder`, or of an artefact in it, under `model_name`.
+    """Return the repository of `module:name`, imported from `folder`, or of an artefact in it.
 
-    Where the module has no app of the usual name, it is that of its only app, or of its classes of models.
-    Raises InvalidSettings, in one line for an app that cannot be served, and with the next step for a file without
-    any model.
+    `model_name` is the name of an artefact's model. If `name` is the default and the module has no app of
+    that name, its only app or its model classes are used.
+
+    Raises InvalidSettings with a one-line message if the app cannot be served or the file has no model.
     """
     module_name, colon, name = path.partition(":")
     if not colon:
         return ArtefactRepository(folder / path, model_name)
     is_file = (folder / f"{module_name.rpartition('.')[2]}.py").is_file()
-    path, folder = in_package(path, folder)
+    path, folder = qualify_import_path(path, folder)
     module_name = path.partition(":")[0]
     source = folder / f"{module_name.rpartition('.')[2]}.py"
     if name != APP or not is_file:
@@ -95,13 +96,13 @@ def repository_of_file(
 
 
 def import_file(what: str, name: str, source: str) -> ModuleType:
-    """The module in a file. Raises InvalidSettings that names `what`, and the place of an error in the code."""
+    """Import a file. Raises InvalidSettings with `what` and the line of the error in the code."""
     install()
-    return importing_code(what, source, lambda: shared_module(name, source))
+    return import_user_code(what, source, lambda: import_shared_module(name, source))
 
 
 def classes_in(module: ModuleType) -> list[type[MLModel]]:
-    """The classes of models that a module defines, without those that others of them extend."""
+    """Return the model classes defined in a module, except base classes of its other model classes."""
     kinds = [
         kind
         for kind in vars(module).values()

@@ -1,4 +1,4 @@
-"""The repository on disk: every `model-settings.json` under a folder, and every settings file of another server."""
+"""The repository on disk: a folder with `model-settings.json` files or settings files of other servers."""
 
 import asyncio
 import logging
@@ -18,13 +18,13 @@ from ..settings import (
     ModelSettings,
     load_model_settings,
 )
-from ..settings.sources import read_json, validated
+from ..settings.sources import read_json, validate
 from .artefacts import (
-    described_by_files,
-    describing,
-    folders_of_models,
+    find_description,
+    find_model_folders,
+    infer_settings,
     is_archive,
-    read_settings_of,
+    read_artefact_settings,
     settings_kinds,
 )
 from .base import BrokenModel, BrokenModels, ModelRepository, Versions
@@ -34,28 +34,31 @@ logger = logging.getLogger("inferstream.repository")
 FolderKey = tuple[str, str | None]
 
 SettingsStamp = tuple[int, int, int, int]
-"""Inode, time of change in ns, size in bytes. It changes with the file, and with the versions beside other settings."""
+"""The inode, modification time in ns, size in bytes, and modification time of the folder.
+
+The last one detects new versions next to settings files of other servers. It is 0 for `model-settings.json`.
+"""
 
 MAX_NAME = 128
-"""Characters of a model's name, which becomes part of paths and of labels of metrics."""
+"""The maximum length of a model name, which becomes part of paths and metric labels."""
 
 PACKAGES = "site-packages"
-"""Folder of packages in a Python environment. Such an environment may be in the repository."""
+"""The packages folder of a Python environment, which may be located in the repository."""
 
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\:]|(^|/)\.{1,2}(/|$)|^/|/$|//")
 
 
 class FolderRepository(ModelRepository):
-    """Reads the folder `root` at each call, so models may appear and disappear while the server runs.
+    """Reads the folder `root` on each call, so models can be added and removed while the server runs.
 
-    `name` is that of its only model, whatever the settings say. Raises InvalidSettings for one that is not safe.
+    `name` overrides the name of the only model. Raises InvalidSettings if it is not a safe name.
     """
 
     def __init__(self, root: str | Path, name: str | None = None) -> None:
         self._root = real_path(root)
         self._name = name
         self._artefact = self._root
-        """The folder or file that a model without settings is in."""
+        """The folder or file of a model without settings."""
         if name is not None:
             check_name(name, "settings")
         self._broken: BrokenModels = []
@@ -72,21 +75,22 @@ class FolderRepository(ModelRepository):
             for model in self._broken
         ]
 
-    def refused(self, models: Sequence[ModelSettings]) -> Iterable[tuple[ModelSettings, str]]:
-        """Those of the usable `models` that must not serve, each with a reason that clients may read.
+    def find_forbidden(self, models: Sequence[ModelSettings]) -> Iterable[tuple[ModelSettings, str]]:
+        """Yield the `models` that must not be served, each with a reason that clients can read.
 
-        A subclass may change the settings of the others. The default refuses none. It runs in a thread.
+        A subclass may change the settings of the other models. By default none are rejected. Called in a
+        thread.
         """
         return ()
 
     def explain(self, reason: str, path: Path) -> str:
-        """The reason why the model at `path` is broken, for clients. A subclass may add to it."""
+        """Return the reason, for clients, why the model at `path` is broken. Subclasses can extend it."""
         return reason
 
     def _scan(self) -> tuple[Versions, BrokenModels]:
-        """Usable models and broken models, in the order of their paths."""
+        """Return the usable and the broken models, ordered by path."""
         usable, broken = self._search()
-        for settings, reason in [*self.refused(usable)]:
+        for settings, reason in [*self.find_forbidden(usable)]:
             usable.remove(settings)
             broken.append(BrokenModel(settings.name, reason, settings.version, settings.source or ""))
         return usable, broken
@@ -96,14 +100,14 @@ class FolderRepository(ModelRepository):
         broken: BrokenModels = []
         twice: set[FolderKey] = set()
         for path in settings_files(self._root):
-            settings = self._remembered(path)
+            settings = self._read_settings(path)
             if isinstance(settings, InvalidSettings):
                 name, version = self._named.get(path, (self._name or path.parent.name, None))
                 broken.append(BrokenModel(name, self._without_root(settings.message), version, str(path)))
                 continue
             key = self._named[path] = (settings.name, settings.version)
             if key in usable and path.resolve() == Path(usable[key].source or "").resolve():
-                continue  # by a link
+                continue  # the same file through a link
             if key in usable:
                 twice.add(key)
                 broken.append(BrokenModel(key[0], self._duplicate(usable[key], path), key[1], str(path)))
@@ -112,20 +116,23 @@ class FolderRepository(ModelRepository):
         for key in twice:
             del usable[key]
         if len(self._known) > 2 * (len(usable) + len(broken)) + 16:
-            self._known.clear()  # most of these files no longer exist
+            self._known.clear()  # most of the cached files no longer exist
             self._named = {path: key for path, key in self._named.items() if path.exists()}
         if not usable and not broken:
-            return self._described()
+            return self._find_models()
         return [*usable.values()], broken
 
     def read(self, path: Path) -> ModelSettings:
-        """The settings in a file of the repository, with a name and a URI. Raises InvalidSettings."""
+        """Read the settings in a file of the repository, and fill in a missing name or URI.
+
+        Raises InvalidSettings.
+        """
         settings = read_settings(path, self._root)
         settings.name = self._name or settings.name
         return settings
 
-    def _remembered(self, path: Path) -> ModelSettings | InvalidSettings:
-        """The settings in a file, or their error. The file is read again only after a change."""
+    def _read_settings(self, path: Path) -> ModelSettings | InvalidSettings:
+        """Return the settings in a file, or their error. A file is only read again after a change."""
         try:
             stat = path.stat()
             beside = path.parent.stat().st_mtime_ns if path.name != MODEL_SETTINGS_FILE else 0
@@ -146,10 +153,10 @@ class FolderRepository(ModelRepository):
         return self._without_root(f"two models of this name with {which}: {first.source} and {second}")
 
     def _without_root(self, text: str) -> str:
-        """The text without the path of the repository, for clients."""
+        """Remove the repository path from a message for clients."""
         return text.replace(f"{self._root}{os.sep}", "")
 
-    def _described(self) -> tuple[Versions, BrokenModels]:
+    def _find_models(self) -> tuple[Versions, BrokenModels]:
         usable: dict[FolderKey, ModelSettings] = {}
         broken: BrokenModels = []
         for artefact in self.artefacts():
@@ -168,33 +175,35 @@ class FolderRepository(ModelRepository):
         return [*usable.values()], broken
 
     def artefacts(self) -> Sequence[Path]:
-        """What models without settings are in: each archive of a model in the folder, or the folder itself, or each
-        folder in it.
+        """Return the paths of models without settings.
+
+        These are the model archives in the folder. Without any, they are its subfolders with models, or the
+        folder itself.
         """
         if ModelSettings.from_environment().get("implementation"):
             return [self._artefact]
         archives = sorted(filter(is_archive, self._artefact.glob("[!.]*")))
-        return archives or folders_of_models(self._artefact) or [self._artefact]
+        return archives or find_model_folders(self._artefact) or [self._artefact]
 
     def without_settings(self, artefact: Path) -> ModelSettings | None:
-        """The model that environment variables or files describe; None for a folder without files.
+        """Return the settings implied by environment variables or files, or None for a folder without files.
 
-        Its code is searched beside `settings.json`. Relative paths start at the working folder, as with MLServer.
-        Raises InvalidSettings, also for files without a model.
+        Model code is imported from the folder of `settings.json`. Paths are relative to the working
+        directory, as in MLServer. Raises InvalidSettings, for example if there are files but no model.
         """
         described: dict[str, Any] = {}
         if not ModelSettings.from_environment().get("implementation"):
-            described = described_by_files(artefact)
+            described = infer_settings(artefact)
             if not described:
                 return None
-        settings = validated(ModelSettings, described, "environment")
+        settings = validate(ModelSettings, described, "environment")
         below = artefact.is_dir() and artefact != self._artefact
         folder = artefact if below else self._root
         settings.name = (None if below else self._name) or settings.name or folder.name
         check_name(settings.name, "environment")
         settings._source = str(self._root / SETTINGS_FILE)
         if described:
-            description = describing(artefact)
+            description = find_description(artefact)
             uri = described["parameters"].get("uri") or (description[1] if description else "")
             settings._recognised = Path(uri).name
         complete(settings, str(folder))
@@ -207,9 +216,9 @@ class FolderRepository(ModelRepository):
 
 
 def settings_files(root: Path) -> Iterator[Path]:
-    """Every settings file under `root`, in the order of their paths, except in hidden folders and packages.
+    """Yield every settings file under `root`, ordered by path, except in hidden folders and packages.
 
-    Links to folders are followed inside of `root`.
+    Links to folders are followed if the target is inside `root`.
     """
     real_root, known = root.resolve(), settings_kinds().keys()
     for folder, folders, files in os.walk(root, onerror=_report_unreadable, followlinks=True):
@@ -218,7 +227,7 @@ def settings_files(root: Path) -> Iterator[Path]:
             for name in folders
             if not name.startswith((".", "__"))
             and name != PACKAGES
-            and _is_followed(Path(folder, name), real_root)
+            and _may_search(Path(folder, name), real_root)
         )
         if MODEL_SETTINGS_FILE in files:
             yield Path(folder, MODEL_SETTINGS_FILE)
@@ -226,41 +235,46 @@ def settings_files(root: Path) -> Iterator[Path]:
             yield Path(folder, min(others))
 
 
-def _is_followed(folder: Path, root: Path) -> bool:
-    """Whether models are searched in a folder. A link leads to another folder of the repository, or nowhere."""
+def _may_search(folder: Path, root: Path) -> bool:
+    """Whether to search a folder. Links are only followed if they lead to other folders in the repository."""
     if not folder.is_symlink():
         return True
     target = folder.resolve()
     if not target.is_relative_to(root):
-        _report_skipped(folder, "this link leads out of the repository, so it is not followed")
+        _warn_skip(folder, "this link leads out of the repository, so it is not followed")
         return False
     if (folder.parent.resolve() / folder.name).is_relative_to(target):
-        _report_skipped(folder, "this link leads to a folder that it is in, so it is not followed")
+        _warn_skip(folder, "this link leads to a folder that it is in, so it is not followed")
         return False
     return True
 
 
 def _report_unreadable(error: OSError) -> None:
-    _report_skipped(error.filename, f"{error.strerror}, so no models are searched in this folder")
+    if isinstance(error, FileNotFoundError):
+        return  # the folder was removed, or does not exist yet
+    _warn_skip(error.filename, f"{error.strerror}, so no models are searched in this folder")
 
 
 @cache
-def _report_skipped(folder: str | Path, reason: str) -> None:
+def _warn_skip(folder: str | Path, reason: str) -> None:
     logger.warning("%s: %s", folder, reason)
 
 
 def read_fields(path: Path) -> dict[str, Any]:
-    """The fields of the settings that a file of the repository stands for. Raises InvalidSettings."""
+    """Read the settings fields in a file of the repository. Raises InvalidSettings."""
     kind = settings_kinds().get(path.name)
-    return read_json(path) if kind is None else read_settings_of(kind, path)
+    return read_json(path) if kind is None else read_artefact_settings(kind, path)
 
 
 def read_settings(path: Path, root: Path) -> ModelSettings:
-    """The settings in a file of the repository at `root`, with a name and a URI. Raises InvalidSettings."""
+    """Read the settings in a file of the repository at `root`, and fill in a missing name or URI.
+
+    Raises InvalidSettings.
+    """
     if not path.resolve().is_relative_to(root.resolve()):
         raise InvalidSettings(f"{path}: a link that leads out of the repository")
     if path.name in settings_kinds():
-        settings = validated(ModelSettings, read_fields(path), str(path))
+        settings = validate(ModelSettings, read_fields(path), str(path))
         settings._source = str(path)
     else:
         settings = load_model_settings(path)
@@ -275,7 +289,7 @@ def read_settings(path: Path, root: Path) -> ModelSettings:
 
 
 def complete(settings: ModelSettings, uri: str) -> None:
-    """Set `parameters.uri`, which runtimes need. The default is the folder of the settings."""
+    """Set `parameters.uri`, which runtimes require, to `uri` if it is missing."""
     if settings.parameters is None:
         settings.parameters = ModelParameters()
     if settings.parameters.uri is None:
@@ -283,6 +297,6 @@ def complete(settings: ModelSettings, uri: str) -> None:
 
 
 def check_name(name: str, source: str) -> None:
-    """Raise InvalidSettings for a name that is not safe in URLs and paths."""
+    """Raise InvalidSettings if a model name is not safe in URLs and paths."""
     if not name or len(name) > MAX_NAME or _UNSAFE.search(name) or not name.isprintable():
         raise InvalidSettings(f'{source}: field "name": {name[:40]!r} is not a usable model name')

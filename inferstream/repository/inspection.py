@@ -1,4 +1,4 @@
-"""Lists the models that a folder would load, and their problems."""
+"""Lists the models that a folder or app would load, with their problems."""
 
 import contextlib
 import os
@@ -9,19 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import InferstreamError
-from ..functions.model import implementation_of
+from ..functions.model import resolve_model_class
 from ..settings import SETTINGS_FILE, ModelSettings, Settings, load_settings
 from ..settings.sources import read_json, unknown_fields
-from ..telemetry.tracebacks import one_line
-from .environments import python_in
+from ..telemetry.tracebacks import summarize_error
+from .classes import not_a_model
+from .environments import find_python
 from .files import repository_of_file
 from .folder import FolderRepository, read_settings, settings_files
-from .presence import missing_class
+from .presence import find_missing_class
+from .trust import check_model
 
 
 @dataclass(slots=True)
 class Finding:
-    """One settings file. Fields that could not be read are empty."""
+    """The findings for one settings file. Fields that could not be read are empty."""
 
     source: str
     name: str
@@ -33,7 +35,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Inspection:
-    """A folder. `problems` concern the server's settings."""
+    """The findings for a folder or app. `problems` are problems in the server settings."""
 
     models: list[Finding] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -44,7 +46,7 @@ class Inspection:
 
 
 def inspect_folder(root: Path, importing: bool = False) -> Inspection:
-    """Inspect every model under `root`. Model code runs only if `importing`."""
+    """Inspect every model under `root`. Model code only runs if `importing` is set."""
     root = root.resolve()
     inspection = Inspection()
     server = _server_settings(root, inspection)
@@ -60,18 +62,18 @@ def inspect_folder(root: Path, importing: bool = False) -> Inspection:
         finding.problems += settings.faults
         _describe(finding, settings, server)
         finding.problems += _problems(settings, importing)
-        _refuse_twins(seen, finding, settings)
+        _report_duplicates(seen, finding, settings)
     if not inspection.models:
-        inspection.models += _described(root, server, importing)
+        inspection.models += _inspect_models(root, server, importing)
     return inspection
 
 
 def inspect_app(path: str, folder: Path) -> Inspection:
-    """Inspect the models of `module:name`, or of its file. Runs the code, because only that knows them."""
+    """Inspect the models of `module:name`, or of a Python file. This runs the code that defines them."""
     inspection = Inspection()
     server = _server_settings(folder, inspection)
     try:
-        # The output of model code must not mix with the command's own.
+        # Keep the output of model code out of the command's output.
         with contextlib.redirect_stdout(sys.stderr):
             models = repository_of_file(path, folder).models()
     except InferstreamError as error:
@@ -84,8 +86,8 @@ def inspect_app(path: str, folder: Path) -> Inspection:
     return inspection
 
 
-def _described(root: Path, server: Settings | None, importing: bool) -> Iterator[Finding]:
-    """The models that environment variables or the folder's files describe, if any."""
+def _inspect_models(root: Path, server: Settings | None, importing: bool) -> Iterator[Finding]:
+    """Yield findings for models described by environment variables or by the folder's files."""
     described = bool(ModelSettings.from_environment().get("implementation"))
     repository = FolderRepository(root)
     for artefact in repository.artefacts():
@@ -129,21 +131,26 @@ def _describe(finding: Finding, settings: ModelSettings, server: Settings | None
     workers = settings.parallel_workers
     if workers is None:
         workers = server.parallel_workers if server is not None else 0
-    finding.workers = max(workers, 1 if _own_environment(settings) else 0)
+    finding.workers = max(workers, 1 if _has_own_environment(settings) else 0)
 
 
-def _own_environment(settings: ModelSettings) -> bool:
+def _has_own_environment(settings: ModelSettings) -> bool:
     parameters = settings.parameters
     return parameters is not None and bool(parameters.environment_path or parameters.environment_tarball)
 
 
 def _problems(settings: ModelSettings, importing: bool) -> Iterator[str]:
+    try:
+        check_model(settings)
+    except InferstreamError as error:
+        yield error.message
+        return
     yield from _environment_problems(settings)
-    if importing and not _own_environment(settings):
+    if importing and not _has_own_environment(settings):
         yield from _import_problems(settings)
         return
     folder = Path(settings.source).parent if settings.source else Path.cwd()
-    missing = missing_class(settings.implementation_, folder, _own_environment(settings))
+    missing = find_missing_class(settings.implementation_, folder, _has_own_environment(settings))
     if missing is not None:
         yield missing
 
@@ -154,7 +161,7 @@ def _environment_problems(settings: ModelSettings) -> Iterator[str]:
         return
     beside = Path(settings.source).parent if settings.source else Path.cwd()
     if parameters.environment_path:
-        if not python_in(beside / parameters.environment_path).exists():
+        if not find_python(beside / parameters.environment_path).exists():
             yield f'environment_path "{parameters.environment_path}" has no bin/python'
     elif parameters.environment_tarball:
         tarball = beside / parameters.environment_tarball
@@ -166,22 +173,22 @@ def _environment_problems(settings: ModelSettings) -> Iterator[str]:
 
 def _import_problems(settings: ModelSettings) -> Iterator[str]:
     try:
-        # The output of model code must not mix with the command's own.
+        # Keep the output of model code out of the command's output.
         with contextlib.redirect_stdout(sys.stderr):
             implementation = settings.implementation
     except InferstreamError as error:
         yield error.message
     except (Exception, SystemExit) as error:
-        yield f'implementation "{settings.implementation_}": {one_line(error)}'
+        yield f'implementation "{settings.implementation_}": {summarize_error(error)}'
     else:
-        if implementation_of(implementation, settings.name) is None:
-            yield f'implementation "{settings.implementation_}" is not a subclass of MLModel'
+        if resolve_model_class(implementation, settings.name) is None:
+            yield not_a_model(settings).message
 
 
-def _refuse_twins(
+def _report_duplicates(
     seen: dict[tuple[str, str | None], Finding], finding: Finding, settings: ModelSettings
 ) -> None:
-    """Report a duplicate name and version for both models: the server serves neither."""
+    """Report a duplicate name and version for both models, because the server serves neither."""
     first = seen.setdefault((settings.name, settings.version), finding)
     if first is finding:
         return

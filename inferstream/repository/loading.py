@@ -1,18 +1,18 @@
-"""Loads and unloads models."""
+"""Loading and unloading of models."""
 
 import asyncio
 import inspect
 import logging
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ..compat.finder import install
 from ..concurrency.model_thread import ModelThread
 from ..concurrency.scope import is_own_cancel
-from ..concurrency.threads import Threads, call_apart, in_thread
+from ..concurrency.threads import Threads, call_apart, run_in_thread
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
-from ..functions.model import DescribedModel, implementation_of
+from ..functions.model import DescribedModel, resolve_model_class
 from ..handlers import get_custom_handlers
 from ..imports.folders import importing_alone, loading_for
 from ..imports.path.owned_folders import PREFIX
@@ -20,32 +20,40 @@ from ..model import MLModel
 from ..settings import ModelSettings
 from ..telemetry.context import model_context
 from ..telemetry.logs import keep_server_log
-from ..telemetry.tracebacks import one_line, passed_own_code
-from .classes import check_constructor, check_methods, check_object
+from ..telemetry.tracebacks import involves_user_code, summarize_error
+from .classes import check_constructor, check_methods, check_object, not_a_model
+from .trust import check_model
 
 logger = logging.getLogger("inferstream.repository")
 
 METHODS = ("load", "unload", "metadata", "predict", "predict_stream", "admit", "step", "release")
-"""Methods of a model's author, which the server awaits where they are `async def`."""
+"""Methods that a model may define as `async def`."""
 
 UNLOAD_LIMIT = 5.0
-"""Seconds that `unload` may wait for a call that still runs in the model's thread."""
+"""The maximum time, in seconds, that `unload` waits for calls that are running in the model's thread."""
 
 
 class LoadedModel(NamedTuple):
-    """A loaded model and the thread of its own event loop."""
+    """A loaded model with its threads."""
 
     model: MLModel
     thread: ModelThread | None = None
-    """Runs its coroutines, its constructor, `load` and `unload`; None where the server's event loop does."""
+    """The thread of the model's own event loop, constructor, `load` and `unload`.
+
+    None if it uses the server's loop.
+    """
     threads: Threads | None = None
-    """Runs all that blocks, `load` included, of a model whose settings allow one thread; else None."""
+    """The only thread for blocking code, including `load`, if the settings limit the model to one thread.
+
+    Otherwise None.
+    """
 
     @property
     def life(self) -> ModelThread | None:
-        """The thread for `load` and `unload`; None for the event loop.
+        """The thread for `load` and `unload`, or None for the server's event loop.
 
-        The hooks of an app run on the event loop: what they make serves all of its functions.
+        The hooks of an app run on the event loop, because their results are shared by all functions of the
+        app.
         """
         return None if isinstance(self.model, DescribedModel) else self.thread
 
@@ -56,7 +64,7 @@ class LoadedModel(NamedTuple):
             model.ready = False
             try:
                 await self._unload()
-            except BaseException as error:  # model code may raise anything
+            except BaseException as error:  # model code can raise anything
                 if is_own_cancel(error):
                     raise
                 logger.exception("model %s failed to unload", model.name)
@@ -64,7 +72,7 @@ class LoadedModel(NamedTuple):
                 self.close()
 
     def close(self) -> None:
-        """End the threads after the calls that run in them."""
+        """Stop the threads, after their running calls have finished."""
         if self.threads is not None:
             self.threads.close()
         if self.thread is not None:
@@ -81,17 +89,20 @@ class LoadedModel(NamedTuple):
             await unloading
         else:
             unloading.add_done_callback(_ignore)
-            logger.error("model %s still runs a call; no longer waiting to unload it", model.name)
+            logger.error(
+                "model %s: a call is still running; no longer waiting to unload the model", model.name
+            )
 
 
 async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
     """Import the model's class, construct it and run its `load`, within `timeout` seconds.
 
-    A class with an event loop of its own is constructed and loaded in the thread of that loop, so that objects bound to
-    a thread or an event loop work there.
-    Models load in parallel threads, and their imports take turns, including those of `load`.
-    Raises ModelLoadFailed with the reason in one line, after `unload`. Its cause is the original error, unless that is
-    one of the server's own, of which the reason says all.
+    A class with its own event loop is constructed and loaded in the thread of that loop, so objects that are
+    bound to a thread or an event loop work. Models load concurrently in threads, but their imports are
+    serialized, including imports in `load`.
+
+    Raises ModelLoadFailed with a one-line reason, after calling `unload`. Its `__cause__` is the original
+    error, unless that is an error of the server whose message is already the reason.
     """
     with (
         model_context(settings.name, settings.version),
@@ -103,27 +114,26 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
         threads = Threads(settings.name, 1) if settings.threads == 1 else None
         try:
             async with asyncio.timeout(timeout):
-                # Imports of frameworks take seconds. In a thread, they do not delay the health probes.
-                run = in_thread if threads is None else threads.load
-                implementation = await run(_class_of, settings)
+                # Importing a framework takes seconds. A thread keeps the event loop free for health probes.
+                run = run_in_thread if threads is None else threads.load
+                implementation = await run(_resolve_class, settings)
                 if has_own_loop(implementation, settings):
                     thread = ModelThread(f"model-{settings.name}")
                     if threads is not None:
                         threads.close()
                         threads = Threads(settings.name, 1, thread)
                 construct = run if thread is None else thread.call
-                model = _object_of(settings)
+                model = _provided_model(settings)
                 if model is None:
                     check_constructor(implementation, settings)
                     model = await construct(implementation, settings)
                     check_object(model)
-                if threads is None and thread is None and settings.threads == 1:  # the constructor's choice
+                if threads is None and thread is None and settings.threads == 1:  # set by the constructor
                     threads = Threads(settings.name, 1)
                 loaded = LoadedModel(model, thread, threads)
-                if await _run(model.load, loaded.life, threads) is False:
-                    raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")
+                await _call_load(loaded, threads, settings.name)
                 check_methods(model)
-        except BaseException as error:  # model code may raise anything
+        except BaseException as error:  # model code can raise anything
             if loaded is not None:
                 await loaded.unload()
             else:
@@ -132,7 +142,7 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
                         each.close()
             if is_own_cancel(error) or isinstance(error, ModelLoadFailed):
                 raise
-            raise _load_failed(error, settings.name, timeout)  # noqa: B904  # it has its cause
+            raise _build_load_error(error, settings.name, timeout)  # noqa: B904  # the cause is already set
         loaded.model.ready = True
         keep_server_log()
         if "nest_asyncio" in sys.modules and not isinstance(
@@ -145,23 +155,26 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
         return loaded
 
 
-def _load_failed(error: BaseException, model: str, timeout: float) -> ModelLoadFailed:
-    """The failure of a load that ended with `error`, which is its cause unless the reason says all."""
+def _build_load_error(error: BaseException, model: str, timeout: float) -> ModelLoadFailed:
+    """Return the error for a failed load.
+
+    `error` is its cause unless the message already contains everything.
+    """
     if isinstance(error, TimeoutError):
         reason, says_all = f" within {timeout:g} s.", True
     elif isinstance(error, InferstreamError):
-        reason, says_all = f": {error.message}", not passed_own_code(error)
+        reason, says_all = f": {error.message}", not involves_user_code(error)
     else:
-        reason, says_all = f": {one_line(error)}", False
+        reason, says_all = f": {summarize_error(error)}", False
     failure = ModelLoadFailed(f"Model {model} did not load{reason}", own_status(error))
     failure.__cause__ = None if says_all else error
     return failure
 
 
 def has_own_loop(kind: type[MLModel], settings: ModelSettings) -> bool:
-    """Whether the coroutines of a model run in an event loop of its own: those of every class, unless its settings say.
+    """Whether a model has its own event loop: by default if one of its methods is async.
 
-    Functions of an app share the server's loop with the hooks of their app.
+    The setting `loop` overrides this. Functions of an app share the server's loop with the hooks of the app.
     """
     if settings.loop is not None:
         return settings.loop == "own"
@@ -176,28 +189,42 @@ def has_own_loop(kind: type[MLModel], settings: ModelSettings) -> bool:
 
 
 def _is_async(method: Any) -> bool:
-    """Whether a method, under its decorators, is `async def` or an async generator."""
+    """Whether a method, unwrapped from its decorators, is `async def` or an async generator."""
     method = inspect.unwrap(method)
     return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
 
 
-def _class_of(settings: ModelSettings) -> type[MLModel]:
+def _resolve_class(settings: ModelSettings) -> type[MLModel]:
+    check_model(settings)
     install()
-    implementation = implementation_of(settings.implementation, settings.name)
+    implementation = resolve_model_class(settings.implementation, settings.name)
     if implementation is None:
-        raise InvalidSettings(f'implementation "{settings.implementation_}" is not a subclass of MLModel')
+        raise not_a_model(settings)
     return implementation
 
 
+async def _call_load(loaded: LoadedModel, threads: Threads | None, name: str) -> None:
+    """Run the model's `load`. Raises ModelLoadFailed if it returns False.
+
+    `ready` is unset until then, so that a model that returns `self.ready` does not report a failure.
+    """
+    loaded.model.ready = cast("bool", None)
+    if await _run(loaded.model.load, loaded.life, threads) is False:
+        raise ModelLoadFailed(f"Model {name} did not load: load() returned False.")
+
+
 def _own_source(settings: ModelSettings) -> str | None:
-    """The file whose folder has the model's code; None if the program that serves it has imported the code itself."""
+    """Return the file whose folder contains the model's code, or None if the program imported the code."""
     provided = settings.provided
     is_own = provided is None or str(provided.__module__).startswith(PREFIX)
     return settings.source if is_own else None
 
 
-def _object_of(settings: ModelSettings) -> MLModel | None:
-    """The model object that the program provides. Raises InvalidSettings if it serves already."""
+def _provided_model(settings: ModelSettings) -> MLModel | None:
+    """Return the model object provided by the program, if any.
+
+    Raises InvalidSettings if it is already being served.
+    """
     provided = settings.provided
     if provided is None or isinstance(provided, type):
         return None
@@ -208,11 +235,11 @@ def _object_of(settings: ModelSettings) -> MLModel | None:
 
 
 async def _run(method: Callable[[], Any], thread: ModelThread | None, threads: Threads | None = None) -> Any:
-    """Call `load` or `unload`, which may be sync or async."""
+    """Call `load` or `unload`, which can be sync or async."""
     return await (call_apart(method, threads) if thread is None else thread.call(method))
 
 
 def _ignore(unloading: asyncio.Future[Any]) -> None:
-    """Read the result of an abandoned `unload`. Otherwise asyncio logs its error as never retrieved."""
+    """Retrieve the result of an abandoned `unload`, so asyncio does not log that it was never retrieved."""
     if not unloading.cancelled():
         unloading.exception()

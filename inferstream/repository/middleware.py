@@ -1,4 +1,4 @@
-"""Imports the middleware that the settings of the server name."""
+"""Loading of the middleware in the server settings."""
 
 import inspect
 from pathlib import Path
@@ -11,16 +11,16 @@ from ..settings import Settings
 from ..settings.sources import SETTINGS_FILE
 
 
-def middlewares_of(settings: Settings) -> tuple[Middleware, ...]:
-    """The functions of the setting `middleware`. Raises InvalidSettings, which names the path."""
+def import_middleware(settings: Settings) -> tuple[Middleware, ...]:
+    """Import the functions in the setting `middleware`. Raises InvalidSettings naming the path."""
     source = str(Path(settings.model_repository_root, SETTINGS_FILE))
-    return tuple(_imported(path, source) for path in settings.middleware)
+    return tuple(_import_function(path, source) for path in settings.middleware)
 
 
-def _imported(path: str, source: str) -> Middleware:
+def _import_function(path: str, source: str) -> Middleware:
     try:
-        function: Any = resolve(path, source)
-    except Exception as error:  # of a module that a user has written
+        function: Any = resolve(path, source, by_operator=True)
+    except Exception as error:  # user code can raise anything
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InvalidSettings(f'middleware "{path}": {reason}') from error
     if not inspect.iscoroutinefunction(function):

@@ -1,4 +1,4 @@
-"""Checks that the class of a settings file exists, without importing it."""
+"""A check that the class in a settings file exists, without importing it."""
 
 import ast
 import sys
@@ -7,16 +7,17 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from ..errors import InvalidSettings
-from ..extensions import RUNTIMES, plugins
+from ..extensions.discovery import plugins
+from ..extensions.entries import RUNTIMES
 from ..imports.folders import STANDS_IN
 from ..imports.implementation import check_form
 
 
-def missing_class(path: str, folder: Path | None, own_environment: bool = False) -> str | None:
-    """The reason why `path` (module.Class) names no class; None if the class seems to exist.
+def find_missing_class(path: str, folder: Path | None, own_environment: bool = False) -> str | None:
+    """Return the reason why `path` (module.Class) is not a class, or None if the class seems to exist.
 
-    `folder` is searched first. The code is read and not run, so a class that a module makes in an unusual way
-    passes. A missing module passes if the model has an environment of its own, which cannot be searched.
+    `folder` is searched first. The code is parsed but not run, so classes created dynamically may be
+    accepted. A missing module is accepted if the model has its own environment, which cannot be searched.
     """
     try:
         check_form(path)
@@ -29,7 +30,7 @@ def missing_class(path: str, folder: Path | None, own_environment: bool = False)
     if spec is None:
         return None if own_environment else f'implementation "{path}": there is no module {module_name}'
     if spec.origin is None or not spec.origin.endswith(".py"):
-        return None  # compiled, or a namespace: there is no source
+        return None  # compiled, or a namespace package: no source to read
     try:
         tree = ast.parse(Path(spec.origin).read_bytes())
     except (SyntaxError, ValueError) as error:
@@ -37,14 +38,14 @@ def missing_class(path: str, folder: Path | None, own_environment: bool = False)
         return f'implementation "{path}": {Path(spec.origin).name}{line} is not Python: {error.args[0]}'
     except OSError as error:
         return f'implementation "{path}": {Path(spec.origin).name}: {error.strerror}'
-    names = set(_bound(tree.body))
+    names = set(_iterate_bound_names(tree.body))
     if names.isdisjoint((class_name, "*", "__getattr__")):
         return f'implementation "{path}": module {module_name} has no class {class_name}'
     return None
 
 
 def _find(module_name: str, folder: Path | None) -> ModuleSpec | None:
-    """The module's spec. Unlike importlib's own search, this imports no parent package."""
+    """Find the spec of a module without importing its parent packages, unlike importlib."""
     search: list[str] | None = [*([str(folder)] if folder is not None else []), *sys.path]
     spec: ModuleSpec | None = None
     first = search
@@ -59,8 +60,8 @@ def _find(module_name: str, folder: Path | None) -> ModuleSpec | None:
     return spec
 
 
-def _bound(statements: list[ast.stmt]) -> Iterator[str]:
-    """Names that a module's body binds, including in branches."""
+def _iterate_bound_names(statements: list[ast.stmt]) -> Iterator[str]:
+    """Yield the names that a module binds, including in branches."""
     for statement in statements:
         match statement:
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -72,7 +73,9 @@ def _bound(statements: list[ast.stmt]) -> Iterator[str]:
                 targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
                 yield from (target.id for target in targets if isinstance(target, ast.Name))
             case _:
-                yield from _bound([child for child in ast.walk(statement) if isinstance(child, _BINDING)])
+                yield from _iterate_bound_names(
+                    [child for child in ast.walk(statement) if isinstance(child, _BINDING)]
+                )
 
 
 _BINDING = (ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)

@@ -1,4 +1,4 @@
-"""Files that are elsewhere: the contract of their sources, which join by scheme."""
+"""The interface of remote model sources, which plug-ins register by URI scheme."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from ..errors import InferstreamError, InvalidSettings
-from ..extensions import FETCHERS, SOURCES, plugins
+from ..extensions.discovery import plugins
+from ..extensions.entries import FETCHERS, SOURCES
 from ..imports.untrusted import UNTRUSTED
 from .archives import MAX_DEPTH, MAX_PATH
 
@@ -16,26 +17,29 @@ if TYPE_CHECKING:
 
 
 class FetchFailed(InferstreamError):
-    """Files cannot be fetched. The message holds no credentials."""
+    """Files cannot be fetched. The message contains no credentials."""
 
 
 class RemoteFile(NamedTuple):
-    """One file of a version: its path in the folder, and what tells its content from another."""
+    """One file of a version: its path relative to the folder, and an identifier of its content."""
 
     path: str
     size: int | None
     identity: str
-    """Changes with the content: a digest, an ETag."""
+    """A digest or ETag, which changes with the content."""
     digest: str | None = None
-    """`sha256:…`, or `git:…` for the SHA-1 of a blob of git; checked after the transfer."""
+    """`sha256:…`, or `git:…` with the SHA-1 of a git blob. Checked after the transfer."""
     unpack: bool = False
-    """Whether it is a tar archive, whose members are the files."""
+    """Whether it is a tar archive that contains the actual files."""
     resumes: bool = True
-    """Whether a read from an offset has the content that an earlier one had. Else each transfer starts at 0."""
+    """Whether a transfer can resume at an offset with the same content.
+
+    Otherwise each transfer starts at 0.
+    """
 
     @property
     def path_fault(self) -> str | None:
-        """Why a folder must not hold a file of this path; None if it may."""
+        """The reason why this path is not safe in a folder, or None."""
         path = PurePosixPath(self.path)
         outside = path.is_absolute() or ".." in path.parts or not path.parts
         if outside or len(self.path) > MAX_PATH or "\0" in self.path:
@@ -46,41 +50,44 @@ class RemoteFile(NamedTuple):
 
 
 class RemoteSource(ABC):
-    """The files that one URI names. Made for each fetch, closed after it, and called in threads."""
+    """The files at one URI. Created for each fetch, closed after it, and called in threads."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
 
     @staticmethod
     def is_remote(uri: str) -> bool:
-        """Whether a source that is installed has the scheme of this URI."""
+        """Whether an installed source supports the scheme of this URI."""
         scheme, separator, _ = uri.partition("://")
         return bool(separator) and scheme in plugins(SOURCES)
 
     @staticmethod
     def of(uri: str) -> "RemoteSource":
-        """The source of a remote URI. Raises InvalidSettings, for a missing package with the line that installs it."""
+        """Return the source of a remote URI.
+
+        Raises InvalidSettings. If a package is missing, the message contains the command that installs it.
+        """
         plugin = plugins(SOURCES)[uri.partition("://")[0]]
         try:
             made = plugin.load()(uri)
         except InferstreamError:
             raise
-        except Exception as error:  # of a package that others have written
-            raise plugin.refusal(type(error).__name__) from None
+        except Exception as error:  # a third-party package can raise anything
+            raise plugin.build_error(type(error).__name__) from None
         if not isinstance(made, RemoteSource):
-            raise plugin.refusal("it is not a RemoteSource")
+            raise plugin.build_error("it is not a RemoteSource")
         return made
 
     @abstractmethod
     def files(self) -> Sequence[RemoteFile]:
-        """The files of the present version."""
+        """List the files of the current version."""
 
     @abstractmethod
     def read(self, file: RemoteFile, offset: int) -> Iterator[bytes]:
-        """The content of a file from `offset` on. Several threads call this at once."""
+        """Yield the content of a file from `offset`. Called concurrently by several threads."""
 
-    def close(self) -> None:  # noqa: B027  # few have something to close
-        """Close what connections there are. The default does nothing."""
+    def close(self) -> None:  # noqa: B027  # optional to override
+        """Close all connections. Does nothing by default."""
 
     def __enter__(self) -> Self:
         return self
@@ -90,40 +97,43 @@ class RemoteSource(ABC):
 
 
 class RemoteArtefacts(Protocol):
-    """Fetches what `parameters.uri` of models names."""
+    """Fetches the remote artefacts in `parameters.uri` of models."""
 
     async def local(self, settings: "ModelSettings", stale: bool) -> "ModelSettings":
-        """The settings with the path of the present version, where the URI is remote; else the same."""
+        """Return the settings with the local path of the current version, or unchanged for a local URI.
 
-    async def renewed(self, settings: "ModelSettings", local: "ModelSettings") -> bool:
-        """Whether there is a version after the one of `local`."""
+        If `stale` is set, a cached version is used when the source is unavailable.
+        """
 
-    def explained(self, reason: str, settings: "ModelSettings") -> str:
-        """The reason of a failed load, with what was left out of what was fetched."""
+    async def has_newer(self, settings: "ModelSettings", local: "ModelSettings") -> bool:
+        """Whether a version newer than `local` exists."""
+
+    def explain(self, reason: str, settings: "ModelSettings") -> str:
+        """Return the reason for a failed load, and add the files that were discarded after the fetch."""
 
 
 class LocalArtefacts:
-    """RemoteArtefacts of a server that has no sources: all are on this machine."""
+    """A RemoteArtefacts implementation for a server without remote sources."""
 
     async def local(self, settings: "ModelSettings", stale: bool) -> "ModelSettings":
         return settings
 
-    async def renewed(self, settings: "ModelSettings", local: "ModelSettings") -> bool:
+    async def has_newer(self, settings: "ModelSettings", local: "ModelSettings") -> bool:
         return False
 
-    def explained(self, reason: str, settings: "ModelSettings") -> str:
+    def explain(self, reason: str, settings: "ModelSettings") -> str:
         return reason
 
 
-def artefacts_of(settings: "Settings") -> RemoteArtefacts:
-    """What fetches the artefacts of single models."""
+def find_artefacts(settings: "Settings") -> RemoteArtefacts:
+    """Return the RemoteArtefacts implementation of the installed plug-in, or LocalArtefacts."""
     plugin = plugins(FETCHERS).get("artefacts")
     made: RemoteArtefacts = LocalArtefacts() if plugin is None else plugin.load()(settings)
     return made
 
 
-def remote_repository(settings: "Settings", name: str | None) -> "ModelRepository":
-    """The repository at the URI that the settings name, which is remote. Raises InvalidSettings."""
+def open_remote_repository(settings: "Settings", name: str | None) -> "ModelRepository":
+    """Return the repository at the remote URI in the settings. Raises InvalidSettings."""
     plugin = plugins(FETCHERS).get("repository")
     if plugin is None:
         raise InvalidSettings(
@@ -134,7 +144,7 @@ def remote_repository(settings: "Settings", name: str | None) -> "ModelRepositor
 
 
 def shown(uri: str) -> str:
-    """A URI for messages, without the credentials that it may hold."""
+    """Return a URI without credentials, for messages."""
     scheme, _, rest = uri.partition("://")
     place = rest.partition("?")[0].partition("#")[0]
     authority, slash, path = place.partition("/")

@@ -1,4 +1,4 @@
-"""Finds the artefacts of a model."""
+"""Resolution of model URIs."""
 
 import os
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from ..settings import ModelSettings
 
 
 async def get_model_uri(settings: ModelSettings, wellknown_filenames: Sequence[str] = ()) -> str:
-    """`find_artefact`, as MLServer names it."""
+    """Return `find_artefact(...)`, for compatibility with the MLServer function of this name."""
     return find_artefact(settings, wellknown_filenames)
 
 
 def find_artefact(settings: ModelSettings, wellknown_filenames: Sequence[str] = ()) -> str:
-    """The artefact of `parameters.uri`: a file, the first well-known file in a folder, or the folder.
+    """Return the artefact at `parameters.uri`: a file, the first well-known file in a folder, or the folder.
 
-    A URI of another scheme than `file` does not change. Raises InvalidModelURI.
+    A URI with a scheme other than `file` is returned unchanged. Raises InvalidModelURI.
     """
     uri = settings.parameters.uri if settings.parameters is not None else None
     if not uri:
@@ -34,6 +34,6 @@ def find_artefact(settings: ModelSettings, wellknown_filenames: Sequence[str] = 
 
 
 def to_absolute_path(model_settings: ModelSettings, uri: str) -> str:
-    """The path relative to the settings file, if there is one."""
+    """Resolve a path relative to the settings file, if there is one."""
     source = model_settings.source
     return os.path.normpath(os.path.join(os.path.dirname(source), uri)) if source is not None else uri

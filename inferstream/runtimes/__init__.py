@@ -1,1 +1,1 @@
-"""Models of known frameworks that need no code. They are `MLModel` subclasses, and are found by name."""
+"""Runtimes that serve models of known frameworks without model code. They subclass `MLModel`."""

@@ -1,4 +1,4 @@
-"""The base of runtimes: a framework reads an artefact, and the methods of the artefact are the outputs."""
+"""The base class of runtimes whose outputs are the results of an artefact's methods."""
 
 import logging
 import sys
@@ -13,7 +13,7 @@ from ..errors import InvalidRequest
 from ..settings import ModelSettings
 from ..signature import Description
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestOutput
-from .artefact import ArtefactModel, listed
+from .artefact import ArtefactModel, join_alternatives
 from .columns import Columns
 
 logger = logging.getLogger("inferstream.runtimes")
@@ -21,23 +21,24 @@ logger = logging.getLogger("inferstream.runtimes")
 Function = Callable[..., Any]
 
 ONLY_OUTPUT = "output-0"
-"""KServe's own servers give their only output this name, which its clients ask for."""
+"""The name of the only output in KServe model servers, with which KServe clients request it."""
 
 MLSERVER = "mlserver_"
-"""Prefix of MLServer's names of runtimes. Models under such a name are served as there."""
+"""Prefix of MLServer runtime names. Models with such a name are served as in MLServer."""
 
 
 class Runtime(ArtefactModel):
     """Serves the artefact that `open` reads. Each output is the result of one method on the decoded request.
 
-    The `outputs` of a request choose among `functions`. The default is `parameters.extra.predict_fn`, or `predict`.
+    The `outputs` of a request select from `functions`. The default is `parameters.extra.predict_fn`, or
+    `predict`.
     """
 
     functions: ClassVar[Sequence[str]] = ("predict",)
     """Methods that clients may request, if the artefact has them."""
 
     by_position: ClassVar[bool] = False
-    """Whether the framework reads the columns of a data frame by position, and does not check their names."""
+    """Whether the framework reads data frame columns by position, without checking their names."""
 
     selects_outputs: ClassVar[bool | None] = True
 
@@ -51,20 +52,20 @@ class Runtime(ArtefactModel):
         self._columns: Columns | None = None
 
     def method(self, artefact: Any, name: str) -> Function | None:
-        """The method for the output `name`, or None."""
+        """Return the method for the output `name`, or None."""
         function = None if name.startswith("_") else getattr(artefact, name, None)
         return function if callable(function) else None
 
     def features(self, artefact: Any) -> int | None:
-        """The number of columns that the artefact takes; None if it is unknown."""
+        """Return the number of columns that the artefact expects, or None if it is unknown."""
         raise NotImplementedError
 
     def columns(self, artefact: Any) -> Columns | None:
-        """The columns of the table that the artefact was fitted with; None if they have no names."""
+        """Return the columns that the artefact was fitted with, or None if they have no names."""
         return None
 
     def describe(self, artefact: Any) -> Description:
-        """What metadata say of the artefact where the settings declare nothing. Called once, at load."""
+        """Return the metadata of an artefact, used if the settings declare none. Called once, at load."""
         if self._columns is not None:
             inputs = self._columns.tensors()
         else:
@@ -74,15 +75,15 @@ class Runtime(ArtefactModel):
         return Description(inputs, tuple(output for output in outputs if output is not None))
 
     def array(self, artefact: Any) -> MetadataTensor | None:
-        """The input of an artefact whose columns have no names; None if it is not certain."""
+        """Return the input of an artefact whose columns have no names, or None if it is uncertain."""
         return None
 
     def output(self, artefact: Any, method: str) -> MetadataTensor | None:
-        """The output that is the result of a method; None if its datatype or shape is not certain."""
+        """Return the output for the result of a method, or None if its datatype or shape is uncertain."""
         return None
 
     def wanted(self, outputs: Sequence[RequestOutput]) -> Sequence[RequestOutput]:
-        """The outputs to compute, among those of the request; none for the default."""
+        """Return the requested outputs to compute. If empty, the default is computed."""
         return outputs
 
     async def load(self) -> bool:
@@ -90,14 +91,14 @@ class Runtime(ArtefactModel):
         self._check_functions(type(self._model).__name__)
         return True
 
-    def _opened(self, path: Path) -> Any:
-        if self._predict_fn not in self.functions:  # another method may write files
+    def _open_artefact(self, path: Path) -> Any:
+        if self._predict_fn not in self.functions:  # other methods may write files
             self._refuse_code(Path(self.settings.source or ""), '"predict_fn" in parameters.extra')
-        return super()._opened(path)
+        return super()._open_artefact(path)
 
     @property
     def _model(self) -> Any:
-        """The artefact, under the name in MLServer's runtimes. A subclass may replace it."""
+        """The artefact, under its name in MLServer runtimes. A subclass may replace it."""
         return self._artefact
 
     @_model.setter
@@ -111,9 +112,9 @@ class Runtime(ArtefactModel):
         try:
             self._columns = self.columns(artefact)
             self._description = self.describe(artefact)
-        except Exception:  # of any kind, because the attributes of an estimator may be code of its author
+        except Exception:  # of any kind, because attributes of an estimator may run its author's code
             self._columns, self._description = None, Description()
-            logger.warning("model %s: what it takes and returns is not known", self.name, exc_info=True)
+            logger.warning("model %s: inputs and outputs are unknown", self.name, exc_info=True)
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         wanted = self.wanted(payload.outputs or ()) or [self._default]
@@ -121,16 +122,16 @@ class Runtime(ArtefactModel):
         features = self._table(payload)
         self._check(features, payload)
         try:
-            with self._blaming_the_client(payload):
+            with self._convert_client_errors(payload):
                 results = [function(features) for function in functions]
         except InvalidRequest:
             if self._columns is not None and _is_frame(features):
-                self._columns.refuse_text(features)
+                self._columns.check_numeric_columns(features)
             raise
         return self._response(results, wanted)
 
     def _table(self, request: InferenceRequest) -> Any:
-        """The array or data frame of a request."""
+        """Return the array or data frame of a request."""
         columns = self._columns
         if columns is None:
             return self.decode_request(request, default_codec=NumpyRequestCodec)
@@ -145,9 +146,9 @@ class Runtime(ArtefactModel):
         return None if parameters is None else parameters.content_type
 
     def _name_functions(self) -> str:
-        """Give functions the names of declared outputs that are no names of functions; return the default output.
+        """Assign declared output names that are not functions to functions, and return the default output.
 
-        The first such name is that of the default output, unless the outputs declare it under its own.
+        The first such name is the default output, unless the outputs also declare `predict_fn`.
         """
         if self.for_mlserver or self.settings.implementation_.startswith(MLSERVER):
             return self._predict_fn
@@ -159,15 +160,19 @@ class Runtime(ArtefactModel):
         for name, function in zip(names, unnamed, strict=False):
             self._functions[name] = self._functions[function]
             default = name if function == self._predict_fn else default
+        if default not in self._functions and self._extra("predict_fn") is None:
+            return next(iter(self._functions), default)  # a transformer, for example
         return default
 
     def _check_functions(self, kind: str) -> None:
-        """Raise ModelLoadFailed if the artefact has no method, or not the method of `predict_fn`."""
+        """Raise ModelLoadFailed if the artefact has no suitable method, or not the method `predict_fn`."""
         if not self._functions:
-            raise self._failed(f"a {kind} has no {listed(self.functions)}")
+            raise self._build_load_error(f"a {kind} has no {join_alternatives(self.functions)}")
         if self._extra("predict_fn") is not None and self._predict_fn not in self._functions:
             known = ", ".join(self._functions)
-            raise self._failed(f'predict_fn "{self._predict_fn}" is no method of a {kind}, which has {known}')
+            raise self._build_load_error(
+                f'predict_fn "{self._predict_fn}" is no method of a {kind}, which has {known}'
+            )
 
     def _function(self, name: str) -> Function:
         function = self._functions.get(self._default.name if name == ONLY_OUTPUT else name)
@@ -177,7 +182,7 @@ class Runtime(ArtefactModel):
         return function
 
     def _check(self, features: Any, request: InferenceRequest) -> None:
-        """Raise InvalidRequest for a wrong shape. Some frameworks raise C++ stack traces, others nothing."""
+        """Raise InvalidRequest for a wrong shape. Frameworks would raise C++ stack traces, or no error."""
         if self._features is None or (_is_frame(features) and not self.by_position):
             return
         shape = np.shape(features)
@@ -205,11 +210,11 @@ class Runtime(ArtefactModel):
 
 
 def _is_frame(result: Any) -> bool:
-    # Without pandas there is no frame. Its import would take longer than the prediction.
+    # If pandas is not imported, there are no data frames. Importing it takes longer than a prediction.
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(result, pandas.DataFrame)
 
 
 def _dense(result: Any) -> Any:
-    """A dense array: the protocol has no sparse matrices, which encoders and vectorizers return."""
+    """Convert a sparse matrix from an encoder or vectorizer, because the protocol has only dense tensors."""
     return result.toarray() if hasattr(result, "toarray") else result

@@ -1,4 +1,4 @@
-"""Columns of tables: requests whose inputs are named as the columns that a model was fitted with."""
+"""Table columns: requests whose inputs have the names of the columns that a model was fitted with."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
@@ -7,28 +7,29 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from ..codecs.decoded import has_decoded
+from ..codecs.decoded_cache import has_decoded
 from ..codecs.numpy import decoded, objects
 from ..codecs.registry import find_input_codec
 from ..codecs.string import StringCodec
-from ..codecs.values.base import CHOICES, DESCRIBED, NULLABLE, OPTIONAL
+from ..codecs.values.base import CHOICES, DESCRIBED, EXAMPLES, NULLABLE, OPTIONAL
 from ..errors import InvalidRequest
 from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput
 from ..types.datatypes import FLOATS
 from ..types.metadata import ROW_SCHEMA
 
 MAY_BE_MISSING = FLOATS | {"BYTES"}
-"""Datatypes of columns that hold missing values."""
+"""Datatypes of columns that can contain missing values."""
 
 SHOWN = 20
-"""Columns that an error message names. Some tables have thousands."""
+"""The maximum number of columns in an error message, because some tables have thousands."""
 
 
 class Column(NamedTuple):
     """A column of the table that a model was fitted with.
 
-    `used` tells whether predictions need it, and `category` whether a data frame has it as a categorical column.
-    `choices` are the categories of a model that refuses all others. `schema` is that of a column of JSON documents.
+    `used` is whether predictions need it. `category` is whether it is categorical in a data frame.
+    `choices` are the allowed categories, if not empty. `examples` are known or typical values. `schema` is
+    the JSON schema of a column of JSON documents.
     """
 
     name: str
@@ -37,13 +38,14 @@ class Column(NamedTuple):
     category: bool = False
     choices: Sequence[Any] = ()
     schema: str | None = None
+    examples: Sequence[Any] = ()
 
 
 class Columns:
-    """Makes a table of the inputs of a request, in the order in which the model was fitted. Made at load.
+    """Converts the inputs of a request to a table, with the columns in the order of the model.
 
-    The table is a data frame if the framework takes `frames` and pandas is installed, else an array. `spelled` turns
-    a client's name into the framework's.
+    The table is a data frame if `frames` is true and pandas is installed, otherwise an array. `spelled`
+    converts a client's column name to the framework's.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class Columns:
         self._names = [column.name for column in columns]
         self._known = frozenset(self._names)
         self._frames = frames and find_spec("pandas") is not None
-        # An array has all columns, or none would be at its place.
+        # An array needs all columns, because its columns are positional.
         self._required = [column.name for column in columns if column.used or not self._frames]
         self._spelled = spelled
         self._categories = dict.fromkeys((column.name for column in columns if column.category), "category")
@@ -61,9 +63,10 @@ class Columns:
         self._index: Any = None
 
     def takes(self, request: InferenceRequest) -> bool:
-        """Whether the inputs of a request are columns: several, or one that is named as a column and has its shape.
+        """Whether the inputs of a request are columns: several, or one with a column's name and shape.
 
-        One tensor of the shape of the table is the table, whatever its name is. A content type says what inputs are.
+        A single tensor with the shape of the table is the table, regardless of its name. A content type
+        overrides both.
         """
         inputs = request.inputs
         if len(inputs) == 1:
@@ -78,7 +81,7 @@ class Columns:
         return (parameters is None or parameters.content_type is None) and not has_decoded(request)
 
     def table(self, request: InferenceRequest) -> Any:
-        """The table of a request of columns. Raises InvalidRequest, which names the column."""
+        """Return the table of a request with columns. Raises InvalidRequest naming the column."""
         table = {self._name(tensor.name): _values(tensor) for tensor in request.inputs}
         for name in table:
             if name not in self._known:
@@ -92,10 +95,10 @@ class Columns:
                 raise InvalidRequest(
                     f'column "{name}" has {len(values)} rows, and "{first[0]}" has {len(first[1])}'
                 )
-        return self._assembled({name: table[name] for name in self._names if name in table})
+        return self._assemble({name: table[name] for name in self._names if name in table})
 
-    def refuse_text(self, frame: Any) -> None:
-        """Raise InvalidRequest for text in a column of numbers, after the model has refused the frame."""
+    def check_numeric_columns(self, frame: Any) -> None:
+        """Raise InvalidRequest if a numeric column contains text. Called when the model rejects the frame."""
         for name in (column.name for column in self.columns if column.datatype != "BYTES"):
             values = frame.get(name, ())
             if not len(values) or values.dtype.kind != "O":
@@ -107,9 +110,9 @@ class Columns:
                     raise InvalidRequest(f'column "{name}" takes numbers, got {value!r:.60}') from None
 
     def ordered(self, frame: Any) -> Any:
-        """A data frame with the model's categorical columns as such, and in its order if it has exactly its columns."""
+        """Convert categorical columns of a data frame, and reorder its columns if they are the model's."""
         names = list(frame.columns)
-        self._refuse_unknown(frame)
+        self._reject_unknown(frame)
         plain = [name for name in self._categories if name in names and frame[name].dtype.name != "category"]
         if plain:
             frame = frame.astype(dict.fromkeys(plain, "category"))
@@ -117,17 +120,17 @@ class Columns:
             return frame
         return frame[self._names]
 
-    def _refuse_unknown(self, frame: Any) -> None:
-        """Raise InvalidRequest for an unknown category, because XGBoost takes an unknown number for another one."""
+    def _reject_unknown(self, frame: Any) -> None:
+        """Raise InvalidRequest for an unknown category, which XGBoost would mistake for another one."""
         for name in self._choices.keys() & frame.columns:
             values = frame[name]
-            # Raw bytes have no null, so a missing text is empty there.
+            # Raw bytes have no null, so missing strings are empty.
             unknown = values[values.notna() & ~values.isin([*self._choices[name], ""])].tolist()
             if unknown:
                 raise InvalidRequest(f'column "{name}": the model was fitted without {unknown[0]!r:.60}')
 
     def tensors(self) -> tuple[MetadataTensor, ...]:
-        """The columns as inputs in metadata."""
+        """Return the columns as the inputs in metadata."""
         return tuple(
             described(
                 column.name,
@@ -136,6 +139,7 @@ class Columns:
                 **({} if column.used else {OPTIONAL: True}),
                 **({NULLABLE: True} if column.datatype in MAY_BE_MISSING else {}),
                 **({CHOICES: orjson.dumps(column.choices).decode()} if column.choices else {}),
+                **({EXAMPLES: orjson.dumps(column.examples).decode()} if column.examples else {}),
                 **({ROW_SCHEMA: column.schema} if column.schema else {}),
             )
             for column in self.columns
@@ -151,35 +155,35 @@ class Columns:
         return name if self._spelled is None or name in self._known else self._spelled(name)
 
     def listed(self) -> str:
-        """The names for an error message."""
+        """Return the column names for an error message."""
         more = len(self._names) - SHOWN
         return ", ".join(self._names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
-    def _assembled(self, table: Mapping[str, Any]) -> Any:
+    def _assemble(self, table: Mapping[str, Any]) -> Any:
         dtypes = {values.dtype for values in table.values()}
         alike = len(dtypes) == 1 and np.dtype(object) not in dtypes and len(table) == len(self._names)
         if not self._frames:
             return np.column_stack([*table.values()])
-        import pandas as pd  # late: pandas is an extra
+        import pandas as pd  # Imported lazily: pandas is an extra.
 
         if self._categories:
             frame = pd.DataFrame(dict(table))
-            self._refuse_unknown(frame)
+            self._reject_unknown(frame)
             frame = frame.astype(self._categories)
             for name in self._categories:
-                if name in frame and frame[name].cat.categories.empty:  # no row has a value
-                    frame[name] = frame[name].cat.set_categories([""])  # XGBoost fails without a category
+                if name in frame and frame[name].cat.categories.empty:  # XGBoost fails without a category
+                    frame[name] = frame[name].cat.set_categories([""])
             return frame
         if not alike:
             return pd.DataFrame(dict(table))
-        # One block of one dtype: a frame of single columns takes several times as long.
+        # A single block is several times faster to create than a frame of separate columns.
         if self._index is None:
             self._index = pd.Index(self._names)
         return pd.DataFrame(np.column_stack([*table.values()]), columns=self._index, copy=False)
 
 
 def described(name: str, datatype: str, shape: Iterable[int], **parameters: Any) -> MetadataTensor:
-    """A tensor that metadata show and nothing enforces."""
+    """Return a tensor for metadata that describes the model but is not enforced."""
     content = {"content_type": "str"} if datatype == "BYTES" else {}
     return MetadataTensor(
         name=name,
@@ -190,7 +194,7 @@ def described(name: str, datatype: str, shape: Iterable[int], **parameters: Any)
 
 
 def _values(tensor: RequestInput) -> "np.ndarray[Any, Any]":
-    """The values of one column, one for each row. Raises InvalidRequest and CodecError."""
+    """Return the values of a column, one per row. Raises InvalidRequest or CodecError."""
     shape = tensor.shape
     if len(shape) != 1 and (len(shape) != 2 or shape[1] != 1):
         raise InvalidRequest(f'column "{tensor.name}" takes one value for each row, got shape {shape}')

@@ -1,38 +1,40 @@
-"""Errors of frameworks that are errors of the client."""
+"""Framework errors that are reported as client errors."""
 
 import sys
 from collections.abc import Set
 from types import TracebackType
 
-from ..errors import InvalidRequest
+from ..errors import HINT, InvalidRequest
 from ..types import InferenceRequest
 
 PACKAGES = frozenset((__name__.rpartition(".")[0], "joblib", "numpy", "pandas", "scipy"))
-"""Packages whose code any runtime may run."""
+"""Packages that any runtime may use."""
 
-LONGEST = 300
-"""Characters of a library's message that a client gets. Some messages quote the whole input."""
+MAX_REASON_LENGTH = 300
+"""The maximum length, in characters, of a library's message, because some messages quote the whole input."""
 
 
-def is_of_client(error: Exception, kinds: tuple[type[Exception], ...], libraries: Set[str]) -> bool:
-    """Whether a framework has raised an error because of the values of a request.
+def is_client_error(error: Exception, kinds: tuple[type[Exception], ...], libraries: Set[str]) -> bool:
+    """Whether a framework raised an error because of invalid values in a request.
 
-    It has if only code of `libraries` ran below the runtime: clients must not read errors of a custom transformer in
-    a pipeline. Subclasses of `kinds` have other causes, such as a model without training.
+    This requires that only code in `libraries` ran below the runtime, because errors of a custom transformer
+    in a pipeline must not reach clients. Subclasses of `kinds` have other causes, such as an unfitted model.
     """
     return type(error) in kinds and _ran_only(PACKAGES | libraries, error.__traceback__)
 
 
-def refusal_of(request: InferenceRequest, error: Exception) -> InvalidRequest:
-    """The error of the client with a framework's reason."""
+def to_client_error(request: InferenceRequest, error: Exception) -> InvalidRequest:
+    """Return a client error with the framework's message."""
     message = " ".join(str(error).split())
-    if len(message) > LONGEST:
-        message = f"{message[:LONGEST]}..."
-    return InvalidRequest(f"{inputs_of(request)}: {message}")
+    if len(message) > MAX_REASON_LENGTH:
+        message = f"{message[:MAX_REASON_LENGTH]}..."
+    if isinstance(error, TypeError):
+        message += f"{HINT}compare the datatypes with the model's metadata"
+    return InvalidRequest(f"{format_inputs(request)}: {message}")
 
 
-def inputs_of(request: InferenceRequest) -> str:
-    """The names of a request's inputs, for error messages."""
+def format_inputs(request: InferenceRequest) -> str:
+    """Return the names of a request's inputs for error messages."""
     if not request.inputs:
         return "a request without inputs"
     names = ", ".join(f'"{tensor.name}"' for tensor in request.inputs)
@@ -40,7 +42,7 @@ def inputs_of(request: InferenceRequest) -> str:
 
 
 def _ran_only(packages: Set[str], traceback: TracebackType | None) -> bool:
-    """Whether all code that ran is in these packages, or in the standard library."""
+    """Whether all code in the traceback is in these packages or the standard library."""
     while traceback is not None:
         parts = str(traceback.tb_frame.f_globals.get("__name__")).split(".")
         names = {".".join(parts[:count]) for count in range(1, len(parts) + 1)}

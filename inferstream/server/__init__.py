@@ -1,1 +1,1 @@
-"""The doors REST, gRPC and Kafka, and the lifecycle of the process."""
+"""The REST, gRPC and Kafka transports, and the lifecycle of the server process."""

@@ -1,4 +1,4 @@
-"""The application: models without a port, for a program that embeds them, another application or a test."""
+"""Models served without ports: embedded in a program, mounted in another ASGI application, or in a test."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem
 from .backend import Backend
 from .in_process import InProcessCalls, InProcessTransport
-from .served import Served, resolve
+from .serve_target import Served, resolve
 
 if TYPE_CHECKING:
     from .rest.asgi import AsgiApp
@@ -24,13 +24,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 WITHOUT_PORTS = {"host": "0.0.0.0", "frontends": 1}
-"""Settings of an application that another server gives its ports: those may be open to everybody."""
+"""Fixed settings of an application, whose ports belong to another server and may be public."""
 
 
-def _delegated(
+def _delegate(
     method: Callable[Concatenate[AsyncClient, P], T],
 ) -> Callable[Concatenate["Application", P], T]:
-    """The method of `Application` that calls this one of its client."""
+    """Return an `Application` method that calls the same method of its client."""
 
     @wraps(method)
     def call(self: "Application", /, *arguments: P.args, **named: P.kwargs) -> T:
@@ -40,14 +40,18 @@ def _delegated(
 
 
 class Application:
-    """Serves models in this process, and in workers if their settings name any; it opens no port.
+    """An application that serves models without a port, in this process and in any configured workers.
 
-    `served` is a folder of models, `Settings`, a class of models, a model, `ModelSettings`, several of these,
-    or a mapping from names to classes and models. Keyword arguments are settings of the server; those of
-    ports, further front ends and Kafka have no effect. `overrides` are functions by the dependency that they replace.
+    `served` is a folder of models, a `Settings`, a model class, a model, a `ModelSettings`, a list of these,
+    or a mapping from names to model classes and models. Keyword arguments are server settings. Settings for
+    ports, additional front ends and Kafka have no effect. `overrides` maps dependencies to the functions that
+    replace them.
 
-    `async with application` loads the models. At the end it ends their calls within `shutdown_grace` seconds and
-    unloads them. An application runs once, on one event loop. Raises InvalidSettings.
+    `async with application` loads the models. On exit it lets calls in progress finish for up to
+    `shutdown_grace` seconds, cancels the rest and unloads the models. An application runs once, on one event
+    loop.
+
+    Raises InvalidSettings.
     """
 
     def __init__(
@@ -65,74 +69,86 @@ class Application:
 
     @property
     def settings(self) -> Settings:
-        """The settings of the server, complete."""
+        """The complete server settings."""
         return self._backend.settings
 
     @property
     def meters(self) -> Meters:
-        """The metrics that `/metrics` shows."""
+        """The metrics published at `/metrics`."""
         return self._backend.meters
 
     @property
     def models(self) -> ServerModels:
-        """The models, as the doors and dialects of plug-ins see them."""
+        """The interface to the models that plug-in transports and dialects use."""
         return self._backend.dataplane
 
     @property
     def started(self) -> bool:
-        """Whether each model has loaded or failed."""
+        """Whether every model has either loaded or failed."""
         return self._backend.started
 
     @property
     def ready(self) -> bool:
-        """Whether all models that should serve do, and the application does not stop."""
+        """Whether every expected model is serving and the application is not stopping."""
         return self._backend.registry.ready
 
     @property
     def leaving(self) -> bool:
-        """Whether `leave`, `drain` or `stop` has begun."""
+        """Whether `leave`, `drain` or `stop` has been called."""
         return self._backend.registry.leaving
 
     @property
     def loaded(self) -> list[tuple[str, str | None]]:
-        """Names and versions of the models that have loaded."""
+        """The name and version of each loaded model."""
         return self._backend.registry.names()
 
     @property
     def unserved(self) -> list[tuple[str, str | None]]:
-        """Names and versions of the models that are loading, have failed to load, or load with their first call."""
+        """The name and version of each model that is not serving.
+
+        The model is loading, failed to load, or is configured to load on its first call.
+        """
         return [*self._backend.registry.unserved]
 
     async def index(self, *, ready: bool = False) -> list[RepositoryIndexResponseItem]:
-        """Every version on disk or in memory with its state; with `ready` only those that serve."""
+        """List the state of every version on disk or in memory. With `ready`, list only those serving."""
         return await self._backend.registry.index(ready)
 
     async def load(self, name: str) -> None:
-        """Load or reload every version of a model. If that fails, the version that serves stays.
+        """Load or reload every version of a model. If the load fails, the current versions continue to serve.
 
-        Raises ModelNotFound, ModelLoadFailed.
+        Raises ModelNotFound or ModelLoadFailed.
         """
         await self._backend.registry.load(name)
 
     async def unload(self, name: str) -> bool:
-        """Unload every version of a model after its calls in progress; False without any."""
+        """Unload every version of a model once its calls in progress finish.
+
+        Returns False if no version was loaded.
+        """
         return await self._backend.registry.unload(name)
 
     def leave(self) -> None:
-        """Be not ready from now on, and go on serving, so that others send their calls elsewhere."""
+        """Report not ready but continue to serve, so that load balancers send new calls to other servers."""
         self._backend.registry.leaving = True
 
     async def drain(self, grace: float) -> None:
-        """Refuse new calls, give those in progress `grace` seconds, and end the rest. The models stay loaded."""
+        """Reject new calls, let calls in progress finish for up to `grace` seconds, then cancel the rest.
+
+        The models stay loaded.
+        """
         self.leave()
         await self._backend.registry.stop(grace)
 
     async def start(self) -> None:
-        """Load the models. In strict mode raises the first model's failure."""
+        """Load the models. In strict mode, raises the error of the first model that fails to load."""
         await self._backend.start()
 
     async def stop(self) -> None:
-        """Refuse new calls, let calls in progress finish, end the rest and unload, within the limits."""
+        """Reject new calls, let calls in progress finish, cancel the rest and unload the models.
+
+        Each step has a time limit (`stopping.py`).
+        """
         await self._backend.stop()
 
     async def __aenter__(self) -> Self:
@@ -144,17 +160,17 @@ class Application:
     ) -> None:
         await self.stop()
 
-    predict = _delegated(AsyncClient.predict)
-    """The result of a model, in this process: the arguments, values and errors of `AsyncClient.predict`.
+    predict = _delegate(AsyncClient.predict)
+    """Call a model in this process, with the arguments, return values and errors of `AsyncClient.predict`.
 
-    Without `timeout`, the settings limit the time. `__cause__` of a CallFailed is the error itself.
+    Without `timeout`, the timeouts of the settings apply. A CallFailed has the original error as `__cause__`.
     """
-    stream = _delegated(AsyncClient.stream)
-    """Each item of a stream, when the model makes it. Closing the stream ends the call."""
+    stream = _delegate(AsyncClient.stream)
+    """Yield each item of a stream as soon as the model produces it. Closing the stream cancels the call."""
 
     @cached_property
     def calls(self) -> InProcessCalls:
-        """Calls of the models with requests, which raise the errors of the models as they are."""
+        """In-process model calls that accept inference requests and raise the models' errors unchanged."""
         return InProcessCalls(self._backend.dataplane, lambda: self.started)
 
     @cached_property
@@ -164,8 +180,8 @@ class Application:
 
     @cached_property
     def asgi(self) -> "AsgiApp":
-        """A complete ASGI application with lifespan, HTTP and WebSocket, for any server or for a mount."""
-        from .grpc.web.door import build_web  # late: not every application serves HTTP
+        """A complete ASGI application (lifespan, HTTP and WebSocket), to mount or run on any ASGI server."""
+        from .grpc.web.door import build_web  # Imported lazily: not every application serves HTTP.
         from .rest.app import RestApp
         from .rest.asgi import AsgiApp
         from .rest.origins import Origins
@@ -178,9 +194,9 @@ class Application:
 
     @asynccontextmanager
     async def lifespan(self, host: Any) -> AsyncIterator[None]:
-        """The lifespan of the Starlette or FastAPI application that `asgi` is mounted in.
+        """The lifespan for a Starlette or FastAPI application that mounts `asgi`.
 
-        Raises InvalidSettings if the mount and another route of `host` hide each other.
+        Raises InvalidSettings if the mount and another route of `host` shadow each other.
         """
         from .rest.mounting import check_mounts
 
@@ -189,14 +205,14 @@ class Application:
             yield
 
     def grpc_services(self) -> tuple[Any, ...]:
-        """The services, for `add_generic_rpc_handlers` of a `grpc.aio` server."""
-        from .grpc.grpcio.handlers import RpcHandlers  # late: it imports the library
+        """Return the gRPC services, as the argument of `grpc.aio.Server.add_generic_rpc_handlers`."""
+        from .grpc.grpcio.handlers import RpcHandlers  # Imported lazily: it needs grpcio.
 
         return (RpcHandlers(self._backend.rpcs),)
 
 
-def application_of(backend: Backend) -> Application:
-    """The application of a server that has ports of its own."""
+def wrap_backend(backend: Backend) -> Application:
+    """Create an `Application` for the backend of a server that has its own ports."""
     application = Application.__new__(Application)
     application._backend = backend
     return application

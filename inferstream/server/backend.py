@@ -1,4 +1,4 @@
-"""The backend of a server: its models with their dataplane, workers, edges and meters, behind any ports."""
+"""The part of a server behind its ports: models, dataplane, workers, edges and metrics."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -15,7 +15,7 @@ from ..dataplane.peers import Peers
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
-from ..extensions import check_names
+from ..extensions.loading import check_names
 from ..functions.injection import Replacements, replacing
 from ..repository import ModelRepository
 from ..settings import ModelSettings, Settings
@@ -26,21 +26,23 @@ from ..telemetry.metrics import Meters
 from ..telemetry.workers import WorkerMeters
 from .custom import build_route_handler
 from .edge_order import build_edges
-from .stopping import AFTERWARDS, SPARE, UNLOADING, within
+from .stopping import AFTERWARDS, SPARE, UNLOADING, run_within
 
 if TYPE_CHECKING:
     from .frontends.supervisor import Supervisor
     from .grpc.rpc import Rpcs
 
 WORKER = str(Path(__file__).with_name("bootstrap.py"))
-"""The script that a worker process runs."""
+"""The script that worker processes run."""
 
 
 class Backend:
-    """Loads the models, serves them to doors, and unloads them. It runs once, on one event loop.
+    """Loads the models, serves them to the transports and unloads them. It runs once, on one event loop.
 
-    A server with ports of its own gives `supervise`, which makes the supervisor of its front ends. Without it the
-    backend is embedded: its callers come through a port of somebody else. Raises InvalidSettings.
+    A server with its own ports passes `supervise`, which creates the supervisor of its front-end processes.
+    Without it, the backend is embedded: requests arrive at ports that belong to another program.
+
+    Raises InvalidSettings.
     """
 
     def __init__(
@@ -56,11 +58,13 @@ class Backend:
         self.settings = settings
         self._replacements = replacements or Replacements({})
         self.meters = Meters(settings.metrics_rest_server_prefix, Buckets(**settings.metrics_buckets))
-        self.meters.inflight.bound(settings.max_inflight_bytes, settings.frontends, settings.max_body_bytes)
+        self.meters.inflight.set_limit(
+            settings.max_inflight_bytes, settings.frontends, settings.max_body_bytes
+        )
         workers = WorkerMeters(MetricFiles(settings.metrics_dir))
         self.meters.add(workers)
         self.meters.add(ModelMetrics(workers.files))
-        self.meters.add(GpuMemory())  # not in further front ends, whose numbers are added to these
+        self.meters.add(GpuMemory())  # Only in this process: the metrics of all front ends are summed.
         self.front_ends = None if supervise is None else supervise(settings, self.meters, workers.files)
         self.access = build_authority(settings, embedded=supervise is None, count=settings.frontends)
         self.placements = Placements(
@@ -72,7 +76,7 @@ class Backend:
             settings,
             self.access,
             repository,
-            self._load if self.front_ends is None else self.front_ends.sharing(self._load),
+            self._load if self.front_ends is None else self.front_ends.limit_to_share(self._load),
             self.meters,
             peers,
             self.front_ends,
@@ -81,25 +85,25 @@ class Backend:
         self.dataplane = DataPlane(settings, self.registry, self.access, peers)
         self.edges = build_edges(self.registry.parts)
         self.killed = False
-        """Whether a process of this backend had to be killed because it did not end in time."""
+        """Whether a process of this backend was killed because it did not exit in time."""
         self._begun = False
 
     async def _load(self, settings: ModelSettings) -> Execution:
         with replacing(self._replacements):
             execution = await self.placements.load(settings)
         if execution.routes:
-            from .rest.mounting import warn_of_hidden  # late: few models have routes
+            from .rest.mounting import warn_of_hidden  # Imported lazily: few models have routes.
 
             warn_of_hidden(settings.name, execution.routes, self.dataplane, self.settings, self.meters)
         return execution
 
     @property
     def started(self) -> bool:
-        """Whether each model has loaded or failed."""
+        """Whether every model has either loaded or failed."""
         return self.registry.started
 
     async def start(self) -> None:
-        """Load the models. In strict mode raises the first model's failure."""
+        """Load the models. In strict mode, raises the error of the first model that fails to load."""
         if self._begun:
             raise InvalidSettings("an Application runs once; make another one to serve again")
         self._begun = True
@@ -107,54 +111,60 @@ class Backend:
         try:
             with replacing(self._replacements):
                 await self.registry.start()
-            if unknown := self._replacements.unknown():
+            if unknown := self._replacements.find_extras():
                 raise InvalidSettings(f"overrides: no function depends on {', '.join(unknown)}")
-        except BaseException:  # a cancelled start too
+        except BaseException:  # Includes a cancelled start.
             await self.stop()
             raise
 
     def start_timers(self) -> None:
-        """Read changed keys, start the edges, look for new versions and keep spare workers, as the settings say."""
+        """Start the background tasks: key reloads, spare workers, edges and the repository poll."""
         self.access.start()
         self.placements.start()
         for edge in self.edges:
             edge.start()
         if self.settings.repository_poll is not None:
-            from .reload import reload_renewed  # late: few servers look elsewhere
+            from .reload import reload_remote_sources  # Imported lazily: few servers poll a repository.
 
             self._polling = asyncio.create_task(
-                reload_renewed(self.registry, self.settings.repository_poll), name="repository-poll"
+                reload_remote_sources(self.registry, self.settings.repository_poll), name="repository-poll"
             )
 
     async def stop(self) -> None:
-        """Refuse new calls, let calls in progress finish, end the rest and unload, within the limits."""
+        """Reject new calls, let calls in progress finish, cancel the rest and unload the models.
+
+        Each step has a time limit (`stopping.py`).
+        """
         loop = asyncio.get_running_loop()
         over = loop.time() + self.settings.shutdown_grace + AFTERWARDS
         await self.drain()
         await self.close(over - loop.time())
 
     async def drain(self, *others: Coroutine[Any, Any, object]) -> None:
-        """Refuse new calls, end calls in progress after `shutdown_grace` seconds, and run `others` meanwhile."""
+        """Reject new calls and cancel calls in progress after `shutdown_grace` seconds.
+
+        Runs `others` concurrently.
+        """
         self.registry.leaving = self.registry.draining = True
         if self._polling is not None:
             self._polling.cancel()
         grace = self.settings.shutdown_grace
-        await within(grace + SPARE, "ending calls", self.registry.stop(grace), *others)
+        await run_within(grace + SPARE, "ending calls", self.registry.stop(grace), *others)
 
     async def close(self, seconds: float, *others: Coroutine[Any, Any, object]) -> None:
-        """Unload the models and end the workers within `seconds`, and run `others` meanwhile."""
+        """Unload the models and stop the workers within `seconds`, with `others` running concurrently."""
         ending = [self.end(self.placements.stop(seconds)), self.registry.unload_all(min(UNLOADING, seconds))]
         ending += [self.access.close(), *(edge.stop() for edge in self.edges)]
-        await within(seconds, "unloading", *ending, *others)
+        await run_within(seconds, "unloading", *ending, *others)
 
     async def end(self, processes: Coroutine[Any, Any, bool]) -> None:
-        """End processes, and record whether one had to be killed."""
+        """Await `processes`, which stops processes, and record whether one had to be killed."""
         if not await processes:
             self.killed = True
 
     @cached_property
     def rpcs(self) -> "Rpcs":
-        """The RPCs, for any engine of gRPC."""
-        from .grpc.services import build_services  # late: not every application serves gRPC
+        """The RPCs, for either gRPC engine."""
+        from .grpc.services import build_services  # Imported lazily: not every application serves gRPC.
 
         return build_services(self.dataplane, self.settings, self.meters, self.edges, lambda: self.started)

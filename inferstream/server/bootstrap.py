@@ -1,6 +1,9 @@
-"""Starts a part of the server in any Python environment. Its own packages precede those of the server.
+"""Start a worker or front-end process in any Python environment.
 
-The script runs before any import, and always with the server's own code, because both must have the same frames.
+Packages of that environment take precedence over the packages of the server's environment.
+
+The script imports the server's own copy of inferstream, never one installed in the environment, because both
+processes must agree on the format of frames. It runs before any other import.
 """
 
 import gc
@@ -11,7 +14,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 
 
 def start(main: str, package: str, paths: str, *arguments: str) -> None:
-    gc.disable()  # imports make no garbage, and collections take a tenth of their time
+    gc.disable()  # Imports create no garbage, but collection would take 10% of their time.
     sys.path.extend(path for path in json.loads(paths) if path not in sys.path)
     spec = spec_from_file_location(
         "inferstream", f"{package}/__init__.py", submodule_search_locations=[package]

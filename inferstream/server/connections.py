@@ -1,4 +1,4 @@
-"""Connections of HTTP clients, as every door at the port uses them."""
+"""Client connections of the HTTP port, shared by all transports that use it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,36 +8,36 @@ from ..concurrency.inflight import InflightBytes, RequestBytes, Uploader
 from ..concurrency.scope import ClientLeft, Scope
 
 
-def without_slash(path: str) -> str:
-    """A path as routes are looked up: `/v2/` and `/v2` are the same."""
+def strip_slashes(path: str) -> str:
+    """Remove trailing slashes before a route look-up, because `/v2/` and `/v2` are the same path."""
     return path.rstrip("/") or "/"
 
 
-def below(prefix: str, path: str) -> str | None:
-    """The part of a path below a prefix; None for any other path."""
+def relative_path(prefix: str, path: str) -> str | None:
+    """Return the part of `path` below `prefix`, or None if the path is not below it."""
     return path[len(prefix) :] or "/" if f"{path}/".startswith(f"{prefix}/") else None
 
 
 SCOPE_KEY = "inferstream.connection"
-"""The key of a connection of ours in an ASGI scope."""
+"""The ASGI scope key of an `OwnConnection`."""
 
 
 class TransportOrigin:
-    """The two ends of a connection over a transport."""
+    """The client and server addresses of a connection with an asyncio transport."""
 
     transport: asyncio.Transport
     peername: Any
-    """The client's address, as a socket gives it while it is open."""
+    """The client address, read while the socket was open."""
 
     __slots__ = ()
 
     @property
     def client(self) -> tuple[str, int] | None:
-        return _end(self.peername)
+        return _parse_address(self.peername)
 
     @property
     def server(self) -> tuple[str, int] | None:
-        return _end(self.transport.get_extra_info("sockname"))
+        return _parse_address(self.transport.get_extra_info("sockname"))
 
     @property
     def peer(self) -> str:
@@ -49,41 +49,44 @@ class TransportOrigin:
         return identities(self.transport.get_extra_info("peercert"))
 
 
-def _end(name: Any) -> tuple[str, int] | None:
+def _parse_address(name: Any) -> tuple[str, int] | None:
     return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
 
 
 class OwnConnection(TransportOrigin):
-    """A connection of our own port, which notices itself when its client leaves."""
+    """A connection to one of the server's own ports. It detects a disconnect without ASGI messages."""
 
     __slots__ = ("_task", "inflight", "loop", "lost", "request_bytes", "scheme")
 
     inflight: InflightBytes
     request_bytes: RequestBytes | None
-    """What the request holds that is received or served; None for a small one."""
+    """Counts the bytes of the current request. None if the request is small."""
 
     loop: asyncio.AbstractEventLoop
     scheme: str
     lost: bool
-    """Whether the client has left."""
+    """Whether the client has disconnected."""
     _task: asyncio.Task[Any] | None
 
     def hold(self, task: asyncio.Task[Any]) -> None:
-        """Cancel `task` if the client leaves before `release`."""
+        """Cancel `task` if the client disconnects before `release`."""
         self._task = task
 
     def release(self, task: asyncio.Task[Any]) -> None:
-        # The next request may already hold the connection while this one's model cleans up.
+        # The next request may already own the connection while the model of this request cleans up.
         if self._task is task:
             self._task = None
 
     @property
     def upload(self) -> Uploader:
-        """The client of the body."""
+        """The client that uploads the body."""
         raise NotImplementedError
 
     def count(self, size: int, announced: int = 0) -> None:
-        """Count bytes of the request, of which a large body announces how many come. Raises NoRoom."""
+        """Count `size` more bytes of the request.
+
+        `announced` is the `Content-Length` of a large body. Raises NoRoom if too many bytes are in flight.
+        """
         if self.lost:
             return
         if self.request_bytes is None:
@@ -91,13 +94,13 @@ class OwnConnection(TransportOrigin):
         self.request_bytes.add(size)
 
     def free(self) -> None:
-        """The request holds nothing any more."""
+        """Stop counting the request's bytes."""
         if self.request_bytes is not None:
             self.request_bytes.close()
             self.request_bytes = None
 
     def leave(self) -> None:
-        """Take note that the client has left, and cancel what is served."""
+        """Record that the client has disconnected, and cancel the running task."""
         self.free()
         if self.lost:
             return
@@ -106,12 +109,12 @@ class OwnConnection(TransportOrigin):
             Scope(task).end(ClientLeft())
 
     def abort(self) -> None:
-        """Drop the client."""
+        """Close the connection immediately."""
         raise NotImplementedError
 
 
 class ScopeOrigin:
-    """The client of a request over ASGI."""
+    """The client of an ASGI request."""
 
     def __init__(self, scope: Mapping[str, Any]) -> None:
         self._scope = scope
@@ -127,10 +130,10 @@ class ScopeOrigin:
 
 
 class ScopeClient(ScopeOrigin):
-    """The client of a request over ASGI. When it leaves, the task that serves the request is cancelled.
+    """The client of an ASGI request. If it disconnects, the task that serves the request is cancelled.
 
-    A connection of ours notices that itself. A foreign one reports it as a message, which a second task awaits from
-    the end of the request's body until the response is sent.
+    An `OwnConnection` detects the disconnect itself. Another ASGI server reports it as a message, so a second
+    task waits for that message from the end of the request body until the response is sent.
     """
 
     def __init__(
@@ -141,42 +144,43 @@ class ScopeClient(ScopeOrigin):
     ) -> None:
         super().__init__(scope)
         self.answered = False
-        """Whether the response is whole."""
+        """Whether the response is complete."""
         self._receive = receive
         self._task = task
         self._listener: asyncio.Task[None] | asyncio.Handle | None = None
         self._ended: Scope | None = None
-        """The work that ended because the client of a foreign connection has left."""
+        """The cancellation of the request, set when another ASGI server reports a disconnect."""
         self.connection: OwnConnection | None = scope.get(SCOPE_KEY)
-        """The connection, if it is ours."""
+        """The connection, or None if the request arrived through another ASGI server."""
         self.request_bytes: RequestBytes | None = None
-        """What a request holds that came over a foreign one."""
+        """Counts the bytes of a request that arrived through another ASGI server."""
         if self.connection is not None:
             self.connection.hold(task)
 
     @property
     def left(self) -> bool:
-        """Whether the client has left."""
+        """Whether the client has disconnected."""
         return self._ended is not None or (self.connection is not None and self.connection.lost)
 
     def count(self, size: int) -> None:
-        """Count bytes of the request. Raises NoRoom."""
+        """Count `size` more bytes of the request. Raises NoRoom if too many bytes are in flight."""
         if self.connection is not None:
             self.connection.count(size)
         elif self.request_bytes is not None:
             self.request_bytes.add(size)
 
     def listen(self) -> None:
-        """Await the message of a foreign connection, because the body is there."""
+        """Start waiting for a disconnect message. An `OwnConnection` detects the disconnect without one."""
         if self.connection is None:
-            # Most quick responses are sent before the loop's next turn: the task would cost them a third of their time.
+            # Deferred: most quick responses are sent before the next loop iteration, and a task would slow
+            # them by a third.
             self._listener = self._task.get_loop().call_soon(self._begin_to_listen)
 
     def _begin_to_listen(self) -> None:
         self._listener = self._task.get_loop().create_task(self._listen())
 
     async def _listen(self) -> None:
-        # Servers send this message at the end of the response too.
+        # Servers also send this message after the response.
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._interrupt()
@@ -187,14 +191,17 @@ class ScopeClient(ScopeOrigin):
             self._ended.end(ClientLeft())
 
     def drop(self) -> None:
-        """Let the client go. ASGI cannot close the connection; its server does."""
+        """Disconnect the client.
+
+        ASGI has no message that closes a connection, but servers close it once the request is cancelled.
+        """
         if self.connection is not None:
             self.connection.abort()
         else:
             self._interrupt()
 
     def close(self) -> None:
-        """End what waits for the client's leaving."""
+        """Stop watching for a disconnect, and release the connection and the counted bytes."""
         self.answered = True
         if self.connection is not None:
             self.connection.release(self._task)
@@ -203,11 +210,11 @@ class ScopeClient(ScopeOrigin):
         if self._listener is not None:
             self._listener.cancel()
         if self._ended is not None:
-            self._ended.over()  # the task continues with the code around this application
+            self._ended.over()  # the task continues with the caller's code
 
 
 def address(client: tuple[str, int] | None) -> str:
-    """A client as gRPC shows it: `ipv4:127.0.0.1:50322`."""
+    """Format a client address as gRPC does, for example `ipv4:127.0.0.1:50322`."""
     if client is None:
         return ""
     host, port = client
@@ -215,11 +222,11 @@ def address(client: tuple[str, int] | None) -> str:
 
 
 _NAMES = ("DNS", "URI", "IP Address", "email")
-"""Kinds of alternative names that are a text."""
+"""The types of subject alternative names that have a string value."""
 
 
 def identities(certificate: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The names in a client's verified certificate, in the form of `ssl.SSLSocket.getpeercert`."""
+    """Return the names in a verified client certificate, in the format of `ssl.SSLSocket.getpeercert`."""
     if not certificate:
         return ()
     names = tuple(name for kind, name in certificate.get("subjectAltName", ()) if kind in _NAMES)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ..concurrency.tasks import Tasks
 from ..errors import ModelLoadFailed
 from ..handlers import CustomHandler, HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
-from ..types.json_encoding import jsonable
-from .connections import without_slash
+from ..types.json_encoding import to_jsonable
+from .connections import strip_slashes
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -21,18 +21,21 @@ logger = logging.getLogger("inferstream.server")
 
 
 async def build_route_handler(model: object) -> RouteHandler | None:
-    """The handler of the model's custom routes, or None. Raises ModelLoadFailed if FastAPI refuses one."""
+    """Build the handler of the model's custom routes.
+
+    Returns None if the model has none. Raises ModelLoadFailed if FastAPI rejects a route.
+    """
     handlers = get_custom_handlers(model)
     if not handlers:
         return None
-    # A body without a content type is JSON, as in MLServer; older versions of FastAPI never ask for one.
+    # A body without a content type is JSON, as in MLServer. Older FastAPI versions always do this.
     app = await asyncio.to_thread(bare_application, strict_content_type=False)
     app.add_exception_handler(Exception, _propagate)
     app.router.route_class = _stream_route()
     for handler, method in handlers:
         try:
-            routed = _readable(_routable(method))
-            app.add_api_route(without_slash(handler.rest_path), routed, methods=methods(handler))
+            routed = _wrap_results(_generalize_annotations(method))
+            app.add_api_route(strip_slashes(handler.rest_path), routed, methods=methods(handler))
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error).partition('.')[0].strip()}"
             name = getattr(model, "name", type(model).__name__)
@@ -49,22 +52,22 @@ async def build_route_handler(model: object) -> RouteHandler | None:
 
 
 async def _propagate(request: object, error: Exception) -> Any:
-    """Let the error of a route through, which Starlette would answer first."""
+    """Re-raise the error of a route, which Starlette would otherwise turn into a response."""
     raise error
 
 
 def methods(handler: CustomHandler) -> list[str]:
-    """The methods that a route serves: one for GET serves HEAD (RFC 9110 section 9.3.2)."""
+    """Return the HTTP methods that a route serves. GET includes HEAD (RFC 9110, section 9.3.2)."""
     return [handler.rest_method, "HEAD"] if handler.rest_method == "GET" else [handler.rest_method]
 
 
 STREAM = "inferstream.stream"
-"""The key of the iterator of a streaming response in a scope."""
+"""The ASGI scope key of a streaming response's iterator."""
 
 
 def _stream_route() -> "type[APIRoute]":
-    """FastAPI's class of routes, with the iterator of each streaming response in the scope of its request."""
-    from fastapi.routing import APIRoute  # late, as FastAPI is
+    """Create a FastAPI route class that stores the iterator of a streaming response in the scope."""
+    from fastapi.routing import APIRoute  # Imported lazily, like FastAPI.
 
     class StreamRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Any], Coroutine[Any, Any, Any]]:
@@ -81,14 +84,17 @@ def _stream_route() -> "type[APIRoute]":
 
 
 AHEAD = 64 * 1024
-"""Bytes of a response that a route may send ahead of its client."""
+"""Bytes of a response that a route may send before the client reads them."""
 
 GRACE_SECONDS = 2.0
-"""How long a route that waits for a disconnect may take to end after it, until it is cancelled."""
+"""Seconds that a route waiting for `http.disconnect` has to return before it is cancelled."""
 
 
 class _Exchange:
-    """One request to an ASGI application, and its response; the body of it that the application still sends."""
+    """One request to an ASGI application and its response.
+
+    It is also `HttpResponse.rest`: the part of the body that the application has not sent yet.
+    """
 
     def __init__(self, request: HttpRequest, app: "FastAPI", background: Tasks) -> None:
         self._is_head = request.method == "HEAD"
@@ -106,16 +112,18 @@ class _Exchange:
         try:
             try:
                 await app(scope, self._receive, self._send)
-            finally:  # Starlette leaves an iterator that it has not finished to the garbage collector
+            finally:  # Starlette leaves an unfinished iterator to the garbage collector
                 if (close := getattr(scope.get(STREAM), "aclose", None)) is not None:
                     await close()
-        except BaseException as error:  # a task that raises SystemExit ends the event loop
+        except BaseException as error:  # a task that raises SystemExit stops the event loop
             self._error = error
 
     async def respond(self) -> HttpResponse:
-        """The response, as soon as it has begun, whole if the application has sent it at once.
+        """Wait until the response starts, and return it.
 
-        Background tasks run on; their errors are logged. Raises what the application raises before.
+        It includes the whole body if the application sent it at once. Background tasks of the route continue,
+        and their errors are logged. Raises the error that the application raised before its response was
+        complete.
         """
         try:
             await self._changed.wait()
@@ -152,14 +160,14 @@ class _Exchange:
         self._left = True
         self._over.set()
         self._has_room.set()
-        if self._listens:  # it ends in its own way
+        if self._listens:  # the route handles the disconnect itself
             self._running.get_loop().call_later(GRACE_SECONDS, self._running.cancel)
         else:
             self._running.cancel()
 
     def _end(self, task: asyncio.Task[None]) -> None:
         if self._error is not None and self._is_whole:
-            logger.error("a background task of a custom route failed", exc_info=self._error)
+            logger.error("background task of a custom route failed", exc_info=self._error)
         self._changed.set()
 
     async def _receive(self) -> dict[str, Any]:
@@ -172,7 +180,7 @@ class _Exchange:
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
         if self._left:
-            raise OSError("the client has left")  # as ASGI 2.4 demands
+            raise OSError("the client has left")  # required by ASGI 2.4
         if message["type"] == "http.response.start":
             self._status, self._headers = message["status"], [*message.get("headers", ())]
         else:
@@ -186,12 +194,15 @@ class _Exchange:
             await self._has_room.wait()
 
 
-def _routable(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method with `list[Any]` in place of `list`, which FastAPI takes for uploaded files."""
+def _generalize_annotations(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace a bare `list`, `tuple` or `set` in annotations with its generic form, such as `list[Any]`.
+
+    FastAPI treats the bare types as uploaded files.
+    """
     try:
         signature = inspect.signature(method, eval_str=True)
     except NameError:
-        return method  # FastAPI has more ways to read an annotation
+        return method  # FastAPI has other ways to resolve annotations
     bare = {name: kind for name, kind in signature.parameters.items() if kind.annotation in _OF_ANYTHING}
     if not bare:
         return method
@@ -204,26 +215,26 @@ def _routable(method: Callable[..., Any]) -> Callable[..., Any]:
     return routed
 
 
-def _readable(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method with results that FastAPI can write, also those of NumPy and pandas."""
+def _wrap_results(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the method so that FastAPI can also serialize NumPy and pandas results."""
     if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
         return method
     if not inspect.iscoroutinefunction(method):
-        return wraps(method)(lambda *arguments, **named: _plain(method(*arguments, **named)))
+        return wraps(method)(lambda *arguments, **named: _to_plain_values(method(*arguments, **named)))
 
     @wraps(method)
     async def answer(*arguments: Any, **named: Any) -> Any:
-        return _plain(await method(*arguments, **named))
+        return _to_plain_values(await method(*arguments, **named))
 
     return answer
 
 
-def _plain(value: Any) -> Any:
+def _to_plain_values(value: Any) -> Any:
     if type(value) is dict:
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _to_plain_values(each) for key, each in value.items()}
     if type(value) in (list, tuple):
-        return [*map(_plain, value)]
-    return jsonable(value) if type(value).__module__.partition(".")[0] in ("numpy", "pandas") else value
+        return [*map(_to_plain_values, value)]
+    return to_jsonable(value) if type(value).__module__.partition(".")[0] in ("numpy", "pandas") else value
 
 
 _OF_ANYTHING = {list: list[Any], tuple: tuple[Any, ...], set: set[Any]}
@@ -232,12 +243,12 @@ _OF_ANYTHING = {list: list[Any], tuple: tuple[Any, ...], set: set[Any]}
 _SILENT: dict[str, Any] = {
     "telemetry": {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 }
-"""Spans and meters are the server's own. Older versions of FastAPI make none and ignore the option."""
+"""Disables FastAPI's telemetry, because the server records its own. Older versions ignore the option."""
 
 
 def bare_application(**options: Any) -> "FastAPI":
-    """A FastAPI application without documentation, redirects and telemetry of its own."""
-    from fastapi import FastAPI  # late: few models have custom routes
+    """Create a FastAPI application without documentation pages, redirects or telemetry."""
+    from fastapi import FastAPI  # Imported lazily: few models have custom routes.
 
     return FastAPI(
         docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, **_SILENT, **options

@@ -1,4 +1,4 @@
-"""The base of what brings requests by a way of its own, beside the ports: a consumer of messages, for example."""
+"""The base class of transports other than the ports, for example a Kafka consumer."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar, Self
@@ -10,13 +10,16 @@ from ..telemetry.console import TITLES
 
 
 class Door(ABC):
-    """Serves requests from elsewhere. A server has one of each class, however many front ends it has."""
+    """Serves requests that do not arrive at the ports.
+
+    A server has one instance of each subclass, however many front-end processes it runs.
+    """
 
     name: ClassVar[str] = ""
-    """The dialect of its callers. `request_timeout` does not end their calls unless a settings file has it."""
+    """The dialect of its callers. `request_timeout` applies to them only if a settings file sets it."""
 
     title: ClassVar[str] = ""
-    """The name in access lines."""
+    """The name in the access log."""
 
     def __init_subclass__(cls) -> None:
         if cls.name:
@@ -26,16 +29,19 @@ class Door(ABC):
     @classmethod
     @abstractmethod
     def of(cls, dataplane: ServerModels, settings: Settings) -> Self | None:
-        """The door to these models; None where the settings want none. Raises InvalidSettings."""
+        """Create the door for these models, or return None if the settings do not enable it.
+
+        Raises InvalidSettings.
+        """
 
     @abstractmethod
     def start(self) -> None:
-        """Serve until `stop`. The models have been loaded."""
+        """Start serving requests. The server calls it after the models have been loaded."""
 
     @abstractmethod
     def pause(self) -> None:
-        """Take no more requests; calls in progress continue."""
+        """Stop accepting requests. Calls in progress continue."""
 
     @abstractmethod
     async def stop(self, grace: float) -> None:
-        """Send the last responses, within `grace` seconds for each step."""
+        """Send the last responses. Each step may take up to `grace` seconds."""

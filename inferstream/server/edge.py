@@ -1,4 +1,4 @@
-"""The edge: what a plug-in puts around the requests, RPCs and sockets of a server."""
+"""Edges: plug-in hooks around the HTTP requests, RPCs and WebSockets of a server."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ClassVar, Protocol
@@ -8,70 +8,71 @@ from ..telemetry import probes
 RawHeaders = list[tuple[bytes, bytes]]
 
 Serve = Callable[..., Coroutine[Any, Any, int]]
-"""Serves an exchange for a route, with a method and a query; returns its HTTP status."""
+"""Serves an HTTP inference, given the exchange, route, method and query. Returns the HTTP status."""
 
 ServeOther = Callable[[Any, Any, Any, Any], Awaitable[None]]
-"""Serves a request that is no inference: its route or None, and the three arguments of ASGI."""
+"""Serves any other HTTP request, given its route or None, followed by the three ASGI arguments."""
 
 ServeBytes = Callable[[bytes | None, Any], Awaitable[bytes | None]]
-"""Serves an RPC, as `grpc.rpc.ServeRpc`."""
+"""Serves an RPC, as `grpc.rpc.ServeRpc` does."""
 
 
 class Listener(Protocol):
-    """What gets the messages of a WebSocket."""
+    """Receives the messages of a WebSocket."""
 
     @property
     def busy(self) -> bool:
-        """Whether a call runs."""
+        """Whether a call is in progress."""
 
-    def received(self, message: bytes, text: bool) -> None: ...
+    def receive(self, message: bytes, text: bool) -> None: ...
 
     def lost(self) -> None: ...
 
 
 OpenSocket = Callable[[Any, str, RawHeaders, bytes | None], Listener]
-"""Opens a conversation with a socket, of a path, with headers and perhaps the id of the request.
+"""Opens a WebSocket conversation, given the socket, the path, the headers and the request id or None.
 
-Raises what refuses it.
+Raises the error that rejects the conversation.
 """
 
 
 class Edge:
-    """Is made once for each process with ports. A subclass overrides what it needs; the rest has no overhead.
+    """The base class of edges. The server creates one instance per process with ports.
 
-    A stage of the same plug-in can find its calls by `Headers.origin`.
+    Override only the hooks that you need: the others have no overhead. A stage of the same plug-in can match
+    a call to its request by `Headers.origin`.
     """
 
     unlogged_paths: ClassVar[tuple[str, ...]] = probes.PATHS
-    """How the paths of probes and scrapes begin, which logs and traces omit."""
+    """Path prefixes of probes and scrapes, which are omitted from logs and traces."""
 
     unlogged_rpcs: ClassVar[tuple[str, ...]] = probes.RPCS
-    """The names of such RPCs, without their service."""
+    """The RPC names of probes, without the service name."""
 
     headers: Callable[[RawHeaders], RawHeaders] | None = None
-    """Headers of the response to an inference with these headers, before it is sent."""
+    """Maps the request headers of an inference to additional response headers."""
 
     current_span: Callable[[], tuple[str, str] | None] | None = None
-    """The trace id and the span id of the code that is running, for log lines; it returns None outside of spans."""
+    """Returns the trace id and span id of the running code for log lines, or None outside a span."""
 
     def http(self, serve: Serve) -> Serve:
-        """Wrap what serves inferences over HTTP."""
+        """Wrap the function that serves inferences over HTTP."""
         return serve
 
     def request(self, serve: ServeOther) -> ServeOther:
-        """Wrap what serves other requests over HTTP."""
+        """Wrap the function that serves all other HTTP requests."""
         return serve
 
     def rpc(self, path: str, serve: ServeBytes, infers: bool) -> ServeBytes:
-        """Wrap what serves an RPC; `infers` says whether it is an inference."""
+        """Wrap the function that serves an RPC. `infers` is true if the RPC is an inference."""
         return serve
 
     def socket(self, open: OpenSocket) -> OpenSocket:
-        """Wrap what opens conversations with WebSockets."""
+        """Wrap the function that opens WebSocket conversations."""
         return open
 
     def start(self) -> None:
-        """Begin what runs beside requests."""
+        """Start background work."""
 
     async def stop(self) -> None:
-        """End it. There are no more requests."""
+        """Stop background work. No more requests arrive."""

@@ -1,34 +1,38 @@
-"""The edges of a server, from the inside out: those of the core, and those of plug-ins at their places."""
+"""The edges of a server, ordered from the innermost to the outermost. Plug-ins choose their position."""
 
 from collections.abc import Callable
 
-from .. import extensions
 from ..dataplane.server_parts import ServerParts
-from ..telemetry.context import trace_by
+from ..extensions import entries, loading
+from ..telemetry.context import set_span_source
 from .edge import Edge
-from .grpc.identified import IdentifiedRpcs
+from .grpc.rpc_ids import IdentifiedRpcs
 
 EDGES: dict[str, Callable[[ServerParts], Edge | None]] = {
-    "request_ids": IdentifiedRpcs.of,  # those of HTTP are in `rest.app` and `rest.inference`
+    "request_ids": IdentifiedRpcs.of,  # the HTTP counterparts are in `rest.app` and `rest.inference`
 }
 
 
 def build_edges(parts: ServerParts) -> list[Edge]:
-    """The edges that the settings turn on. Raises InvalidSettings, in strict mode for those of other packages too."""
+    """Build the edges that the settings enable.
+
+    Raises InvalidSettings if a built-in edge or, in strict mode, a plug-in edge cannot be built. Otherwise,
+    the plug-in edge is skipped.
+    """
     strict = parts.settings.strict
     edges: list[Edge] = []
-    for plugin, make in extensions.arrange(EDGES, extensions.loaded(extensions.EDGES, strict)):
+    for plugin, make in entries.arrange(EDGES, loading.load_placed_group(entries.EDGES, EDGES, strict)):
         try:
             edge = make(parts)
         except Exception as error:
             if plugin is None:
                 raise
-            extensions.leave_out(plugin, error, strict)
+            loading.leave_out(plugin, error, strict)
             continue
         if isinstance(edge, Edge):
             edges.append(edge)
             if edge.current_span is not None:
-                trace_by(edge.current_span)
+                set_span_source(edge.current_span)
         elif plugin is not None and edge is not None:
-            extensions.leave_out(plugin, f"it returned a {type(edge).__name__}, not an Edge", strict)
+            loading.leave_out(plugin, f"it returned a {type(edge).__name__}, not an Edge", strict)
     return edges

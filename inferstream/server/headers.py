@@ -1,4 +1,4 @@
-"""Headers of responses: those that mark them, and the headers that a model has set."""
+"""Response headers that stages or models add."""
 
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
@@ -23,25 +23,28 @@ NOT_FOR_MODELS = frozenset(
         b"x-stream-dialect",
     )
 )
-"""Headers that describe the message itself; with one of a model's the client could not read the response."""
+"""Headers that describe the message itself. If a model overrode them, clients could not read the response."""
 
 
 class ResponseHeaders(Generic[Text]):
-    """The headers with which a stage marks responses, if any, and the model's own headers, which override them."""
+    """The headers that a stage adds to responses, if any, overridden by the headers that the model sets."""
 
     def __init__(
         self,
         written: Callable[[str], Text],
         sendable: Callable[[Iterable[tuple[str, str]]], list[tuple[Text, Text]]],
     ) -> None:
-        """`written` converts a text to the type of the transport. `sendable` chooses what it can carry of a model's."""
+        """`written` encodes a string for the transport.
+
+        `sendable` selects and encodes the model's headers that the transport can send.
+        """
         self._written = written
         self._sendable = sendable
 
-    def of(
+    def collect(
         self, admission: Admission, id: str | None, parameters: Parameters | None
     ) -> list[tuple[Text, Text]]:
-        """The headers of a response with this id and these parameters."""
+        """Return the headers of a response with this id and these parameters."""
         own = self._sendable(Admission.model_headers(parameters))
         marks = admission.pipeline.marks
         if marks is None:
@@ -51,8 +54,8 @@ class ResponseHeaders(Generic[Text]):
         return [pair for pair in marked if pair[0] not in names] + own
 
 
-def sendable(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
-    """The headers of model code that a response over HTTP can have, with names in lower case."""
+def select_sendable(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    """Select the model's headers that an HTTP response can carry, with names in lower case."""
     chosen = []
     for name, value in headers:
         key = name.lower().encode("latin-1", "replace")

@@ -1,4 +1,4 @@
-"""Options that settings give the HTTP ports, checked before the start. Their names are uvicorn's."""
+"""Options of the HTTP ports, validated before the server starts. They have the same names as in uvicorn."""
 
 import logging
 import re
@@ -11,18 +11,21 @@ from .tls import OPTIONS as TLS_OPTIONS
 logger = logging.getLogger("inferstream.server")
 
 KEEP_ALIVE = 75
-"""Seconds an idle connection stays open; longer than proxies keep theirs, so that the proxies close first."""
+"""Seconds that an idle connection stays open.
+
+Longer than the usual timeout of proxies, so that the proxy closes the connection first.
+"""
 
 WITHOUT_EFFECT = re.compile(
     r"access_log|app|callback_notify|env_file|factory|fd|forwarded_allow_ips|h11_max_incomplete_event_size|host|http2?|"
     r"interface|lifespan|limit_\w+|log_\w+|loop|port|proxy_headers|reload\w*|reset_contextvars|root_path|"
     r"ssl_context_factory|ssl_version|timeout_\w+|uds|use_colors|workers|ws\w*"
 )
-"""Options of uvicorn that MLServer passes on, and that other settings or nothing decides here."""
+"""uvicorn options that MLServer passes on. They have no effect here, or other settings replace them."""
 
 
 class HttpOptions(NamedTuple):
-    """Options of a port."""
+    """The options of one port."""
 
     backlog: int = 2048
     date_header: bool = True
@@ -38,20 +41,23 @@ class HttpOptions(NamedTuple):
         return [(b"server", b"inferstream"), *own] if named else own
 
 
-def http_options(options: Mapping[str, Any] | None, source: str) -> HttpOptions:
-    """The options of a port. Raises InvalidSettings for an unknown one, or for a value of the wrong type."""
+def parse_http_options(options: Mapping[str, Any] | None, source: str) -> HttpOptions:
+    """Read the options of a port.
+
+    Raises InvalidSettings if an option is unknown or has a value of the wrong type.
+    """
     values = {}
     for name, value in (options or {}).items():
         if name in HttpOptions._fields:
-            values[name] = _checked(name, value, source)
+            values[name] = _check_option(name, value, source)
         elif WITHOUT_EFFECT.fullmatch(name):
-            logger.warning('%s: the option "%s" has no effect here', source, name)
+            logger.warning('%s: option "%s" has no effect', source, name)
         elif name not in TLS_OPTIONS:
             raise InvalidSettings(f'{source}: "{name}" is not an option of an HTTP port')
     return HttpOptions(**values)
 
 
-def _checked(name: str, value: Any, source: str) -> Any:
+def _check_option(name: str, value: Any, source: str) -> Any:
     if name == "headers":
         if isinstance(value, list) and all(map(_is_header, value)):
             return [tuple(pair) for pair in value]

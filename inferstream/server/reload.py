@@ -1,4 +1,4 @@
-"""Reloads models whose files change: on disk, for development, or elsewhere."""
+"""Reload models when their files change locally (for development) or at a remote source."""
 
 import asyncio
 import logging
@@ -14,41 +14,41 @@ logger = logging.getLogger("inferstream.server")
 
 
 async def reload_on_change(registry: Registry, root: Path) -> None:
-    """Reload each model that a changed file under `root` belongs to, until cancelled."""
+    """Reload each model whose files change under `root`, until cancelled."""
     try:
         async for changes in awatch(root):
-            # A change of a folder's own entry would reload every model below it.
+            # A modified directory entry would reload every model below it.
             files = [
                 Path(path)
                 for change, path in changes
                 if change is not Change.modified or not Path(path).is_dir()
             ]
             await _reload(registry, [path.resolve() for path in files])
-    except Exception:  # of the watcher
-        logger.exception("the watch of the files failed: models are no longer reloaded")
+    except Exception:  # raised by the watcher
+        logger.exception("file watcher failed: models are no longer reloaded")
 
 
 async def _reload(registry: Registry, changed: list[Path]) -> None:
     try:
         names = await registry.names_at(changed)
-    except Exception:  # of a repository that a user has written
-        logger.exception("the repository cannot name the models that have changed")
+    except Exception:  # raised by a user-defined repository
+        logger.exception("looking up the changed models in the repository failed")
         return
     await _load(registry, names)
 
 
-async def reload_renewed(registry: Registry, seconds: float) -> None:
-    """Look for new versions of what comes from elsewhere every `seconds`, and load them, until cancelled."""
+async def reload_remote_sources(registry: Registry, seconds: float) -> None:
+    """Check remote sources for new versions every `seconds` and load them, until cancelled."""
     while True:
         await asyncio.sleep(seconds)
         if not registry.started:
             continue
         try:
-            await _load(registry, await registry.renewed())
+            await _load(registry, await registry.fetch_newer())
         except InferstreamError as error:
-            logger.warning("%s; what was fetched before goes on serving", error.message)
-        except Exception:  # of a repository or a source that a user has written
-            logger.exception("the look for new versions elsewhere failed")
+            logger.warning("%s; the previous version stays in use", error.message)
+        except Exception:  # raised by a user-defined repository or source
+            logger.exception("checking remote sources for new versions failed")
 
 
 async def _load(registry: Registry, names: Sequence[str]) -> None:
@@ -58,6 +58,6 @@ async def _load(registry: Registry, names: Sequence[str]) -> None:
             await registry.load(name, logged)
             logger.info("reloaded model %s", name)
         except InferstreamError:
-            continue  # the log has it
+            continue  # already logged
         except Exception:
-            logger.exception("model %s cannot be reloaded", name)
+            logger.exception("model %s: reload failed", name)

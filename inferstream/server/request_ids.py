@@ -1,4 +1,4 @@
-"""X-Request-Id: the id by which a client, proxies and logs know one request."""
+"""X-Request-Id: the id that identifies a request in the logs of clients, proxies and servers."""
 
 import re
 from collections.abc import Iterable
@@ -12,18 +12,18 @@ from ..telemetry.masks import PREFIX
 NAME = "x-request-id"
 HEADER = NAME.encode()
 
-LONGEST = 128
-"""Bytes of an id that is taken from a client."""
+MAX_ID_BYTES = 128
+"""The maximum length of a client's request id, in bytes."""
 
 _WELL_FORMED = re.compile(rb"[\w.:/+=@,;-]+")
-"""No space, bracket or quote: the id stands in lines of logs, where it must not look like another field."""
+"""Excludes spaces, brackets and quotes, because an id in a log line must not look like another field."""
 
 _KEY = PREFIX.encode()
-"""How keys begin, which no log may hold."""
+"""The prefix of API keys, which must not appear in logs."""
 
 
 class RequestIds(NamedTuple):
-    """Which requests have an id: those whose client sends one, or all if `every`."""
+    """The policy for request ids: the id that the client sends or, if `every` is set, a generated one."""
 
     every: bool = False
 
@@ -31,23 +31,26 @@ class RequestIds(NamedTuple):
     def of(cls, settings: Settings) -> "RequestIds":
         return cls(settings.request_ids == "always")
 
-    def among(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
-        """The id of the request with these headers, or None."""
+    def choose_from_headers(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+        """Return the request id for these headers, or None."""
         sent = None
-        for name, value in headers:  # of a repeated one, the last
+        for name, value in headers:  # the last of repeated headers
             if name == HEADER:
                 sent = value
-        return None if sent is None and not self.every else self.id(sent)
+        return None if sent is None and not self.every else self.choose_id(sent)
 
-    def id(self, sent: bytes | None) -> bytes | None:
-        """The id of a request for which the client sent one or None. In place of a malformed one it is new."""
+    def choose_id(self, sent: bytes | None) -> bytes | None:
+        """Return the id of a request, or None. `sent` is the id from the client, if any.
+
+        A malformed id is replaced by a new one.
+        """
         if sent is None:
             return new_id().encode() if self.every else None
-        if len(sent) <= LONGEST and _WELL_FORMED.fullmatch(sent) and _KEY not in sent:
+        if len(sent) <= MAX_ID_BYTES and _WELL_FORMED.fullmatch(sent) and _KEY not in sent:
             return sent
         return new_id().encode()
 
 
-def enter(request_id: bytes) -> None:
-    """Make it the id of the request that this task serves, for log lines and model code."""
+def set_request_id(request_id: bytes) -> None:
+    """Set the id of the request that this task serves, for log lines and model code."""
     request_id_var.set(request_id.decode("latin-1"))

@@ -1,4 +1,4 @@
-"""A server: an application with ports, further front ends, doors and reloads, started and stopped in order."""
+"""The model server: an application with ports, front-end processes, other transports and reloads."""
 
 import asyncio
 import logging
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import processors
 from ..errors import InvalidSettings
-from ..extensions import DIALECTS, loaded
+from ..extensions.entries import DIALECTS
+from ..extensions.loading import load_group
 from ..repository import ModelRepository
 from ..settings import Settings
 from ..telemetry.files import MetricFiles
@@ -23,9 +24,9 @@ from .doors import Doors
 from .grpc.options import check_engine
 from .ports import SERVED_PORTS, bind, share
 from .reload import reload_on_change
-from .rest.server import HttpServer, metrics_service
-from .served import resolve
-from .stopping import FRONT_ENDS, LAST_RESPONSES, PORTS, SPARE, longest_stop, within
+from .rest.server import HttpServer, build_metrics_service
+from .serve_target import resolve
+from .stopping import FRONT_ENDS, LAST_RESPONSES, PORTS, SPARE, longest_stop, run_within
 
 if TYPE_CHECKING:
     from .application import Application
@@ -35,17 +36,17 @@ logger = logging.getLogger("inferstream.server")
 
 
 class Server:
-    """A model server. It runs once, on any event loop of any thread, and handles no signals."""
+    """A model server. It runs once, on any event loop in any thread, and installs no signal handlers."""
 
     def __init__(self, settings: Settings, repository: ModelRepository | None = None) -> None:
         check_engine(settings)
         self.settings = settings
         processors.divide(settings.frontends)
         settings, models = resolve(settings, {}, repository)
-        self.backend = Backend(settings, models, supervise=_front_ends)
+        self.backend = Backend(settings, models, supervise=_build_supervisor)
         self.front_ends = self.backend.front_ends
         self.ports: dict[str, int] = {}
-        self._beside = _doors_beside(self.backend)
+        self._beside = _build_plugin_doors(self.backend)
         self._stopping = asyncio.Event()
         self._http: dict[str, HttpServer] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -53,14 +54,14 @@ class Server:
 
     @cached_property
     def application(self) -> "Application":
-        """The models, for calls in process."""
-        from .application import application_of  # late: few servers have calls in process
+        """The models, for in-process calls."""
+        from .application import wrap_backend  # Imported lazily: few servers have in-process calls.
 
-        return application_of(self.backend)
+        return wrap_backend(self.backend)
 
     @property
     def killed(self) -> bool:
-        """Whether a process of this server had to be killed because it did not end in time."""
+        """Whether a process of this server was killed because it did not exit in time."""
         return self.backend.killed
 
     async def run(
@@ -69,10 +70,10 @@ class Server:
         watch: bool = False,
         stopping: Callable[[], None] = lambda: None,
     ) -> None:
-        """Bind the ports, load the models, call `started`, and serve until `stop`.
+        """Bind the ports, load the models, call `started`, and serve until `stop` is called.
 
-        The server calls `stopping` when it begins to stop.
-        Raises InvalidSettings for a port in use, and in strict mode the first model's failure.
+        The server calls `stopping` when it starts to stop. Raises InvalidSettings if a port is in use. In
+        strict mode, raises the error of the first model that fails to load.
         """
         if self._loop is not None:
             raise RuntimeError("a Server runs once; make another one to serve again")
@@ -113,7 +114,7 @@ class Server:
         if watch:
             root = Path(self.settings.model_repository_root)
             watching = asyncio.create_task(reload_on_change(self.backend.registry, root))
-            await asyncio.sleep(0)  # it begins to watch in its first step, before the start is announced
+            await asyncio.sleep(0)  # the watch starts in its first step, before `started` is called
         try:
             started(self)
             await self._stopping.wait()
@@ -122,20 +123,23 @@ class Server:
                 watching.cancel()
 
     def stop(self) -> None:
-        """Finish calls in progress and let `run` return; any thread or signal handler may call this."""
+        """Let calls in progress finish, then let `run` return.
+
+        Safe to call from any thread or signal handler.
+        """
         if self._loop is None:
             self._stopping.set()
             return
-        with suppress(RuntimeError):  # the loop has closed, so `run` has returned
+        with suppress(RuntimeError):  # the loop is closed, so `run` has returned
             self._loop.call_soon_threadsafe(self._stopping.set)
 
     @property
     def longest_stop(self) -> float:
-        """Seconds after which a stop is never going to end, because model code blocks the event loop."""
+        """Seconds after which a stop counts as hanging, usually because model code blocks the event loop."""
         return longest_stop(self.settings) + SPARE
 
     async def _load(self) -> bool:
-        """Load every model; False when `stop` came first."""
+        """Load every model. Returns False if `stop` was called first."""
         loading = self._loading = asyncio.create_task(self._start_models())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
@@ -152,7 +156,7 @@ class Server:
     async def _start_models(self) -> None:
         await self.backend.registry.start()
         if self.front_ends is not None:
-            await self.front_ends.up()
+            await self.front_ends.wait_until_serving()
 
     def _bind(self, taken: ExitStack) -> dict[str, socket.socket]:
         settings = self.settings
@@ -182,7 +186,7 @@ class Server:
 
     async def _start_metrics(self, sock: socket.socket) -> None:
         settings, backend = self.settings, self.backend
-        service = metrics_service(backend.meters, settings, backend.dataplane)
+        service = build_metrics_service(backend.meters, settings, backend.dataplane)
         self._http["metrics"] = HttpServer(service, settings, "metrics")
         await self._http["metrics"].start(sock)
 
@@ -190,7 +194,7 @@ class Server:
         return f"{self._http[port].scheme}://" if port in self._http else ""
 
     async def _stop(self, doors: Doors) -> None:
-        """Become not ready, drain, close the ports and unload, each step within its limit."""
+        """Report not ready, drain, close the ports and unload the models, each step within its time limit."""
         settings, backend, others = self.settings, self.backend, self.front_ends
         loop = asyncio.get_running_loop()
         over = loop.time() + longest_stop(settings)
@@ -201,7 +205,7 @@ class Server:
             door.pause()
         if backend.started:
             logger.info("stopping: no longer ready")
-            if settings.shutdown_delay:  # without it nobody sees a server that is not ready and takes calls
+            if settings.shutdown_delay:  # lets load balancers see that the server is not ready
                 await asyncio.sleep(settings.shutdown_delay)
         doors.drain()
         await backend.drain(*([] if others is None else [others.drain(settings.shutdown_grace)]))
@@ -210,29 +214,34 @@ class Server:
         closing += [door.stop(LAST_RESPONSES) for door in self._beside]
         if others is not None:
             closing.append(backend.end(others.stop(FRONT_ENDS - SPARE)))
-        await within(PORTS if others is None else FRONT_ENDS, "closing the ports", *closing)
-        await backend.close(over - loop.time(), *([] if self._loading is None else [_ended(self._loading)]))
+        await run_within(PORTS if others is None else FRONT_ENDS, "closing the ports", *closing)
+        await backend.close(
+            over - loop.time(), *([] if self._loading is None else [_wait_for(self._loading)])
+        )
         logger.info("stopped")
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _wait_for(task: asyncio.Task[None]) -> None:
     await asyncio.wait([task])
 
 
-def _front_ends(settings: Settings, meters: Meters, files: MetricFiles) -> "Supervisor | None":
-    """The other front ends, or None. Raises InvalidSettings on a platform that cannot have any."""
+def _build_supervisor(settings: Settings, meters: Meters, files: MetricFiles) -> "Supervisor | None":
+    """Return the supervisor of the other front ends, or None.
+
+    Raises InvalidSettings if the platform supports only one.
+    """
     if settings.frontends == 1:
         return None
     if sys.platform != "linux":
         raise InvalidSettings(f"frontends is {settings.frontends}, and more than one needs Linux")
-    from .frontends.supervisor import Supervisor  # late: most servers have none
+    from .frontends.supervisor import Supervisor  # Imported lazily: most servers have one front end.
 
     return Supervisor(settings, meters, files)
 
 
-def _doors_beside(backend: Backend) -> list[Door]:
-    """The doors beside the ports that packages bring and the settings want. Raises InvalidSettings."""
-    kinds = [kind for _, kind in loaded(DIALECTS, backend.settings.strict)]
+def _build_plugin_doors(backend: Backend) -> list[Door]:
+    """Create the plug-in doors that the settings enable. Raises InvalidSettings."""
+    kinds = [kind for _, kind in load_group(DIALECTS, backend.settings.strict)]
     given = backend.dataplane, backend.settings
     made = [kind.of(*given) for kind in kinds if isinstance(kind, type) and issubclass(kind, Door)]
     return [door for door in made if door is not None]

@@ -1,4 +1,4 @@
-"""The time limits of a stop: of each step, and of all steps together."""
+"""Time limits for stopping the server: one for each step, and one for the whole stop."""
 
 import asyncio
 import logging
@@ -10,33 +10,36 @@ from ..settings import Settings
 logger = logging.getLogger("inferstream.server")
 
 PORTS = 2.25
-"""Seconds to close the ports. Finished responses have `LAST_WORDS` seconds of them to reach their clients."""
+"""Seconds to close the ports.
+
+This includes the `LAST_WORDS` seconds (`http1/port.py`) in which finished responses can reach their clients.
+"""
 
 FRONT_ENDS = 3.25
-"""Seconds for a further front end to close its ports, unload its models and end."""
+"""Seconds for a front-end process to close its ports, unload its models and exit."""
 
 UNLOADING = 2.0
-"""Seconds that the models of one process may take to unload together."""
+"""Seconds to unload all models of one process."""
 
 LAST_RESPONSES = 1.0
-"""Seconds that finished responses may take to reach Kafka, and again to be committed."""
+"""Seconds for finished responses to reach Kafka, and the same again for the commit."""
 
 AFTERWARDS = 4.75
-"""Seconds after the grace period for all other steps together, the end of worker processes included."""
+"""Seconds after the grace period for all remaining steps, including the exit of worker processes."""
 
 SPARE = 0.25
-"""Seconds beyond a limit after which a stop is never going to end."""
+"""Seconds added to a limit before a stop counts as hanging."""
 
 
 def longest_stop(settings: Settings) -> float:
-    """Seconds within which a server stops, independent of its models, clients and workers."""
+    """Return the maximum duration of a stop in seconds. It is independent of models, clients and workers."""
     return settings.shutdown_delay + settings.shutdown_grace + AFTERWARDS
 
 
-async def within(seconds: float, what: str, *steps: Coroutine[Any, Any, object]) -> None:
-    """Run these steps at the same time, for at most `seconds`, and log a step that fails or takes longer.
+async def run_within(seconds: float, what: str, *steps: Coroutine[Any, Any, object]) -> None:
+    """Run the steps concurrently for at most `seconds`. Logs failures, and an error if the limit is exceeded.
 
-    A step that takes longer is cancelled but not awaited, because it may ignore the cancellation.
+    A step that exceeds the limit is cancelled but not awaited, because it may ignore the cancellation.
     """
     tasks = [asyncio.create_task(step) for step in steps]
     if not tasks:

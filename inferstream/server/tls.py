@@ -1,4 +1,4 @@
-"""TLS certificates of the server, checked at the start and renewed while it serves."""
+"""TLS certificates of the ports, checked at startup and reloaded when their files change."""
 
 import asyncio
 import logging
@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidSettings
-from ..settings.environment import expanded
+from ..errors import HINT, InvalidSettings
+from ..settings.environment import expand_path
 
 OPTIONS = (
     "ssl_certfile",
@@ -19,54 +19,58 @@ OPTIONS = (
     "ssl_cert_reqs",
     "ssl_ciphers",
 )
-"""uvicorn's names, for REST and gRPC alike."""
+"""Option names, for both REST and gRPC. They are the same as in uvicorn."""
 
-LOOK_EVERY = 1.0
-"""Seconds between checks for a new certificate."""
+CHECK_INTERVAL_SECONDS = 1.0
+"""Seconds between checks for a changed certificate."""
 
-LARGEST = 2**20
-"""Bytes of a file of certificates."""
+AS_PEM = "name a file that begins with -----BEGIN; `openssl x509 -inform der` converts a certificate"
+
+MAX_CERTIFICATE_BYTES = 2**20
+"""The maximum size of a certificate file in bytes."""
 
 Stamps = tuple[tuple[int, int], ...]
-"""Modification time in ns and size in bytes of each file."""
+"""The modification time in nanoseconds and the size in bytes of each file."""
 
 
 class Certificates:
-    """The certificate and key of one port, and the authority of its clients' certificates.
+    """The certificate and key of one port, and the CA certificates that verify its clients.
 
-    Paths are relative to the served `folder`; `source` names the setting in errors.
-    Raises InvalidSettings that names the file if one is missing or wrong.
+    Paths are relative to the served `folder`. `source` is the setting that error messages name. Raises
+    InvalidSettings, which names the file, if a file is missing or invalid.
     """
 
     def __init__(self, options: Mapping[str, Any], folder: str, source: str) -> None:
         self.source = source
         self._folder = Path(folder)
-        self._certificate = self._path(options, "ssl_certfile")
-        self._key = self._path(options, "ssl_keyfile") if options.get("ssl_keyfile") else self._certificate
-        self._authority = self._path(options, "ssl_ca_certs") if options.get("ssl_ca_certs") else None
+        self._certificate = self._check_path(options, "ssl_certfile")
+        self._key = (
+            self._check_path(options, "ssl_keyfile") if options.get("ssl_keyfile") else self._certificate
+        )
+        self._authority = self._check_path(options, "ssl_ca_certs") if options.get("ssl_ca_certs") else None
         self.password = str(options.get("ssl_keyfile_password") or "")
         self.ciphers = options.get("ssl_ciphers")
-        self.clients = self._clients(options)
-        self._stamps = self._look()
+        self.clients = self._verify_mode(options)
+        self._stamps = self._read_stamps()
         self.context = self._load()
 
-    def _path(self, options: Mapping[str, Any], name: str) -> Path:
+    def _check_path(self, options: Mapping[str, Any], name: str) -> Path:
         value = options.get(name)
         if not isinstance(value, str) or not value:
             raise InvalidSettings(f'{self.source}: field "{name}" must name a file, got {value!r}')
-        path = self._folder / expanded(value)
+        path = self._folder / expand_path(value)
         try:
             size = path.stat().st_size
             with path.open("rb"):
                 pass
         except OSError as error:
             raise InvalidSettings(f"{self.source}: {name} {path}: {error.strerror}") from None
-        if size > LARGEST:
-            raise InvalidSettings(f"{self.source}: {name} {path}: larger than {LARGEST} bytes")
+        if size > MAX_CERTIFICATE_BYTES:
+            raise InvalidSettings(f"{self.source}: {name} {path}: larger than {MAX_CERTIFICATE_BYTES} bytes")
         return path
 
-    def _clients(self, options: Mapping[str, Any]) -> ssl.VerifyMode:
-        """Whether clients must show a certificate. A named authority requires one by default."""
+    def _verify_mode(self, options: Mapping[str, Any]) -> ssl.VerifyMode:
+        """Return how clients are verified: by default CERT_REQUIRED with `ssl_ca_certs`, else CERT_NONE."""
         unasked = ssl.CERT_NONE if self._authority is None else ssl.CERT_REQUIRED
         try:
             mode = ssl.VerifyMode(options.get("ssl_cert_reqs", unasked))
@@ -76,7 +80,7 @@ class Certificates:
             raise InvalidSettings(f'{self.source}: "ssl_cert_reqs" needs "ssl_ca_certs"')
         return mode
 
-    def _look(self) -> Stamps:
+    def _read_stamps(self) -> Stamps:
         stats = [
             os.stat(path) for path in (self._certificate, self._key, self._authority) if path is not None
         ]
@@ -86,18 +90,17 @@ class Certificates:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
-            # Without a callable, OpenSSL would ask for the password of a key on the terminal.
+            # Without a callable, OpenSSL would prompt for the key's password on the terminal.
             context.load_cert_chain(self._certificate, self._key, lambda: self.password)
         except OSError as error:
-            files = f"ssl_certfile {self._certificate} and ssl_keyfile {self._key}"
-            raise InvalidSettings(f"{self.source}: {files}: {self._reason(error)}") from None
+            raise InvalidSettings(self._describe_error(error)) from None
         context.verify_mode = self.clients
         if self._authority is not None:
             try:
                 context.load_verify_locations(self._authority)
-            except OSError as error:
+            except OSError:
                 raise InvalidSettings(
-                    f"{self.source}: ssl_ca_certs {self._authority}: {self._reason(error)}"
+                    f"{self.source}: ssl_ca_certs {self._authority}: not in PEM form{HINT}{AS_PEM}"
                 ) from None
         if self.ciphers is not None:
             try:
@@ -106,38 +109,47 @@ class Certificates:
                 raise InvalidSettings(f'{self.source}: field "ssl_ciphers" names no cipher') from None
         return context
 
-    def _reason(self, error: OSError) -> str:
-        """The reason of an error, without OpenSSL's source location."""
+    def _describe_error(self, error: OSError) -> str:
+        """Describe a certificate and key that cannot be loaded, without OpenSSL's source location."""
+        certificate, key = f"certificate {self._certificate}", f"key {self._key}"
         if not isinstance(error, ssl.SSLError):
-            return str(error.strerror)
+            return f"{self.source}: {certificate}, {key}: {error.strerror}"
         if error.reason == "KEY_VALUES_MISMATCH":
-            return "the certificate and the key do not belong together"
+            step = f'name the key of this certificate in --tls-key, or in "ssl_keyfile" of {self.source}'
+            return f"{certificate}: {key} belongs to another certificate{HINT}{step}"
         if b"ENCRYPTED" in self._key.read_bytes():
-            return "ssl_keyfile_password is wrong or missing"
-        return "not in PEM form"
+            step = f'set "ssl_keyfile_password" in {self.source}'
+            return f"{key}: its password is wrong or missing{HINT}{step}"
+        is_certificate = b"-----BEGIN CERTIFICATE" in self._certificate.read_bytes()
+        if is_certificate and self._key == self._certificate:
+            return f"{certificate}: the file has no key{HINT}name the key's file in --tls-key"
+        return f"{key if is_certificate else certificate}: not in PEM form{HINT}{AS_PEM}"
 
-    def changed(self) -> bool:
-        """Whether the certificate has changed since the last call. Raises InvalidSettings for a wrong one."""
+    def detect_change(self) -> bool:
+        """Whether the files have changed since the last call.
+
+        Raises InvalidSettings if the new certificate is invalid.
+        """
         try:
-            stamps = self._look()
+            stamps = self._read_stamps()
         except OSError:
-            return False  # between the removal of one file and the creation of the next
+            return False  # one file was removed and the next is not written yet
         if stamps == self._stamps:
             return False
         self._stamps = stamps
         self._load()
         return True
 
-    async def keep_renewed(self, logger: logging.Logger) -> None:
-        """Serve new connections with a certificate that has changed, until cancelled. `logger` is the port's."""
+    async def watch(self, logger: logging.Logger) -> None:
+        """Use a changed certificate for new connections, until cancelled. Logs to the port's `logger`."""
         while True:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(CHECK_INTERVAL_SECONDS)
             try:
-                if await asyncio.to_thread(self.changed):
+                if await asyncio.to_thread(self.detect_change):
                     self.renew()
-                    logger.info("the certificate has changed; new connections get the new one")
+                    logger.info("certificate changed; new connections use the new one")
             except (InvalidSettings, OSError) as error:
-                logger.error("the certificate has changed and cannot be used: %s", error)
+                logger.error("certificate changed but not usable, the previous one stays in use: %s", error)
 
     def renew(self) -> None:
         self.context.load_cert_chain(self._certificate, self._key, lambda: self.password)
@@ -145,8 +157,11 @@ class Certificates:
             self.context.load_verify_locations(self._authority)
 
 
-def certificates(options: Mapping[str, Any], folder: str, source: str) -> Certificates | None:
-    """The certificates that a server's options name; None for a server without TLS. Raises InvalidSettings."""
+def load_certificates(options: Mapping[str, Any], folder: str, source: str) -> Certificates | None:
+    """Load the certificates that the options name, or return None without TLS options.
+
+    Raises InvalidSettings.
+    """
     named = [name for name in OPTIONS if options.get(name)]
     if not named:
         return None

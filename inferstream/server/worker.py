@@ -1,9 +1,9 @@
-"""The composition root of a worker process."""
+"""The entry point of a worker process."""
 
 from ..dataplane.workers.worker import main as serve
 from .custom import build_route_handler
 
 
 def main(*shared: int) -> None:
-    """Serve as a worker, with the descriptors that the server has opened for it."""
+    """Serve as a worker, with the file descriptors that the server opened for it."""
     serve(build_route_handler, *shared)

@@ -1,6 +1,6 @@
 """The settings that programs use. Their types are in composed.pyi, which `make settings` writes."""
 
-from ..extensions import MODEL_SETTINGS, SETTINGS
+from ..extensions.entries import MODEL_SETTINGS, SETTINGS
 from .model import CoreModelSettings
 from .sections import compose
 from .server import CoreSettings

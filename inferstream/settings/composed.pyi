@@ -7,14 +7,14 @@ from inferstream.plugins.keys.settings import KeysSettings
 from inferstream.plugins.kubernetes.settings import KubernetesSettings
 from inferstream.plugins.otel.settings import OtelSettings
 from inferstream.plugins.page.settings import PageSettings
+from inferstream.plugins.record.settings import RecordSection
+from inferstream.plugins.sources.settings import FetchSettings
 from inferstream.plugins.text.settings import TextSettings
+from inferstream.plugins.text.state_settings import StateSettings
+from inferstream.plugins.traffic.settings import TrafficSettings, VersionSettings
 from inferstream.plugins.triton.settings import SequenceSettings, TritonSettings
-from inferstream.settings.fetching import FetchSettings
 from inferstream.settings.model import CoreModelSettings
-from inferstream.settings.record import RecordSection
 from inferstream.settings.server import CoreSettings
-from inferstream.settings.state import StateSettings
-from inferstream.settings.traffic import TrafficSettings, VersionSettings
 
 class Settings(
     TritonSettings,

@@ -1,4 +1,4 @@
-"""Settings of CORS: web pages of other origins that may use the server."""
+"""Settings of CORS: the rules for web pages of other origins."""
 
 from pydantic import ConfigDict, Field
 
@@ -6,7 +6,7 @@ from .environment import EnvironmentModel
 
 
 class CORSSettings(EnvironmentModel):
-    """Rules for web pages of other origins. By default no such page may use this server."""
+    """Rules for web pages of other origins. By default, these pages cannot use the server."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -1,4 +1,4 @@
-"""Descriptions of settings: the docstrings below the fields, which are read from the source only if somebody asks."""
+"""Descriptions of settings: the docstrings below the fields, read from the source only when needed."""
 
 import ast
 import inspect
@@ -10,12 +10,12 @@ from pydantic import BaseModel
 
 
 def describe_fields(settings: type[BaseModel]) -> dict[str, str]:
-    """The descriptions of the fields of a class and of its bases, by name."""
+    """Return the descriptions of the fields of a class and its bases, by field name."""
     descriptions: dict[str, str] = {}
     for base in reversed(settings.__mro__):
         if not issubclass(base, BaseModel) or not inspect.get_annotations(base):
             continue
-        with suppress(OSError):  # a class of a notebook has no source
+        with suppress(OSError):  # classes that are defined in a notebook have no source file
             (defined,) = ast.parse(dedent(inspect.getsource(base))).body
             assert isinstance(defined, ast.ClassDef)
             for field, below in pairwise(defined.body):

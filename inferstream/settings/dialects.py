@@ -1,11 +1,12 @@
-"""The name of a dialect of ModelStreamInfer as a setting."""
+"""Setting type for the name of a `ModelStreamInfer` dialect."""
 
 from typing import Any
 
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
-from ..extensions import STREAM_DIALECTS, plugins
+from ..extensions.discovery import plugins
+from ..extensions.entries import STREAM_DIALECTS
 
 
 def _check(value: Any) -> Any:
@@ -17,4 +18,5 @@ def _check(value: Any) -> Any:
 
 
 INSTALLED_DIALECT = BeforeValidator(_check)
-"""The name of a dialect that is installed, or None. The error has the words of a fixed list."""
+"""Validator that accepts None and the names of installed dialects. Its error has the same format as the error
+of a `Literal`."""

@@ -1,8 +1,10 @@
-"""Settings from the environment: our variables first, then MLServer's, then `.env` in the working folder."""
+"""Settings from the environment: `INFERSTREAM_*` variables, then `MLSERVER_*`, then `.env` in the working
+folder."""
 
 import logging
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
@@ -24,7 +26,15 @@ MODEL_PREFIX = "INFERSTREAM_MODEL_"
 MLSERVER_MODEL_PREFIX = "MLSERVER_MODEL_"
 ENV_FILE = ".env"
 
-_SERVICE_LINK = re.compile(r"(tcp|udp|sctp)://")
+SERVICE_LINK = re.compile(r"(tcp|udp|sctp)://")
+"""The beginning of the value that Kubernetes gives a variable such as NAME_PORT, for a Service called NAME."""
+
+OTHERS = re.compile(
+    r"INFER_.*"  # `server infer`
+    r"|PATH|MODELS_DIR|ENV_TARBALL"  # images of MLServer
+    r"|(.*_)?(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT_\d+_(TCP|UDP|SCTP)(_.*)?)"  # Kubernetes, of a service
+)
+"""Variables, without their prefix, that other programs set or read."""
 
 logger = logging.getLogger("inferstream.settings")
 
@@ -32,47 +42,49 @@ _complete: ContextVar[bool] = ContextVar("settings_complete", default=False)
 
 EnvFile = str | Path | Sequence[str | Path] | None
 EnvironmentSnapshot = tuple[tuple[str, str], ...]
-SettingValues = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
+SettingValues = dict[str, Any]  # Defined here because the method `dict` hides the type inside the class.
 
 Value = TypeVar("Value")
 
 AS_SET: SettingValues = {"by_alias": True, "exclude_unset": True, "exclude_none": True}
-"""Options with which MLServer dumps settings. Its users write the result into files."""
+"""The options of `dict` and `json`, as in MLServer: the output can be saved as a settings file."""
 
 
 class EnvironmentModel(OlderNames, BaseModel):
-    """Settings that take absent fields from the environment.
+    """Settings that take missing fields from the environment.
 
-    pydantic's BaseSettings reads the environment for every instance, which took most of the start time with
-    thousands of models.
+    The values of the environment are cached for all instances. pydantic's `BaseSettings` reads them for each
+    instance, which takes most of the startup time with thousands of models.
     """
 
     env_prefixes: ClassVar[tuple[str, ...]] = (PREFIX, MLSERVER_PREFIX)
     _group: ClassVar[str] = ""
-    """The group of the sections that join it, if any do."""
+    """The extension group of the sections that join these settings. Empty if none do."""
 
     def __init__(self, **values: Any) -> None:
         env_file: EnvFile = values.pop("_env_file", ENV_FILE)
         if not _complete.get():
-            values = merged(self.from_environment(env_file), values)
+            values = merge(self.from_environment(env_file), values)
         super().__init__(**values)
 
     @classmethod
     def from_environment(cls, env_file: EnvFile = ENV_FILE) -> SettingValues:
-        """Values of the environment. Variables win over `env_file`; of several files, the last wins."""
+        """Return the values in the environment. Variables override `env_file`, and later files override
+        earlier ones."""
         files = (env_file,) if isinstance(env_file, str | Path) else tuple(env_file or ())
         return _environment(cls, tuple(map(str, files)), _snapshot(files))
 
     @classmethod
     def check_variables(cls, prefix: str, names: Iterable[str]) -> None:
-        """Raise InvalidSettings for a variable that must not be ignored. Prefix and names are in lower case."""
+        """Raise InvalidSettings for a variable that must not be ignored. `prefix` and `names` are in lower
+        case."""
 
     def dict(self, **options: Any) -> SettingValues:
-        """The fields that were set, under their names in a file."""
+        """Return the fields that were set, by their names in a settings file."""
         return self.model_dump(**{**AS_SET, **options})
 
     def json(self, **options: Any) -> str:
-        """The fields that were set, as the JSON of a file."""
+        """Return the fields that were set as the JSON of a settings file."""
         return self.model_dump_json(**{**AS_SET, **options})
 
     @classmethod
@@ -88,7 +100,7 @@ class EnvironmentModel(OlderNames, BaseModel):
 
     @classmethod
     def from_complete(cls, values: bytes) -> Self:
-        """An instance from JSON that another process has merged with the environment."""
+        """Build an instance from JSON that another process has already merged with the environment."""
         token = _complete.set(True)
         try:
             return cls.model_validate_json(values)
@@ -96,39 +108,61 @@ class EnvironmentModel(OlderNames, BaseModel):
             _complete.reset(token)
 
 
-def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """`high` over `low`, objects key by key."""
+def merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two mappings recursively. Values in `high` override values in `low`."""
     result = dict(low)
     for name, value in high.items():
         below = result.get(name)
-        result[name] = merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        result[name] = merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return result
 
 
 def variables() -> Mapping[str, str | None]:
-    """The variables of the process, over those in the file of the working folder."""
+    """Return the variables of the process and of `.env` in the working folder. Variables of the process take
+    precedence."""
     if not os.path.isfile(ENV_FILE):
         return os.environ
-    from dotenv import dotenv_values  # late: most folders have no such file
+    from dotenv import dotenv_values  # Imported lazily: most folders have no .env file.
 
     return {**dotenv_values(ENV_FILE), **os.environ}
 
 
 def variable(name: str) -> str | None:
-    """The value of one setting in the environment, whatever the other variables are."""
+    """Return the value of one setting in the environment, or None if it is not set."""
     values = {key.upper(): value for key, value in variables().items()}
     return values.get(f"{PREFIX}{name.upper()}", values.get(f"{MLSERVER_PREFIX}{name.upper()}"))
 
 
-def expanded(value: Value) -> Value | str:
-    """A path with `~` and `$NAME` replaced. URIs and values that are not text do not change."""
+def is_foreign(name: str, value: str | None) -> bool:
+    """Whether another program sets or reads a variable. `name` has no prefix.
+
+    Kubernetes sets a name that ends in PORT to a URL, and users set it to a number.
+    """
+    is_link = name.endswith("PORT") and SERVICE_LINK.match(value or "") is not None
+    return is_link or OTHERS.fullmatch(name) is not None
+
+
+def replaces_mlserver() -> bool:
+    """Whether the command `mlserver` started this process, or a variable of MLServer configures it."""
+    theirs = {
+        name.upper(): value for name, value in variables().items() if name.upper().startswith(MLSERVER_PREFIX)
+    }
+    theirs.pop(f"{MLSERVER_PREFIX}HOST", None)  # our image sets it
+    return Path(sys.argv[0]).name == "mlserver" or any(
+        not is_foreign(name.removeprefix(MLSERVER_PREFIX), value) for name, value in theirs.items()
+    )
+
+
+def expand_path(value: Value) -> Value | str:
+    """Expand `~` and `$NAME` in a path. URIs and values other than strings are returned unchanged."""
     if not isinstance(value, str) or "://" in value:
         return value
     return os.path.expandvars(os.path.expanduser(value))
 
 
 def _snapshot(files: Sequence[str | Path]) -> EnvironmentSnapshot:
-    """The input of `_environment`: variables with our prefixes, and the stamps of the files."""
+    """The cache key of `_environment`: the variables with known prefixes, and the times and sizes of the
+    files."""
     prefixes = (PREFIX, MLSERVER_PREFIX)
     stamps = [(name, value) for name, value in os.environ.items() if name.upper().startswith(prefixes)]
     for file in files:
@@ -146,33 +180,33 @@ def _environment(
 ) -> dict[str, Any]:
     if not snapshot:
         return {}
-    # Imported late: it takes 0.2 s, and most processes have no such variables.
+    # Imported lazily: the import takes 0.2 s, and most processes have no such variables.
     from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource
 
-    kind = cast("type[BaseSettings]", settings)  # the sources only read its fields and configuration
+    kind = cast("type[BaseSettings]", settings)  # The sources only read its fields and configuration.
     values: dict[str, Any] = {}
     for prefix in reversed(settings.env_prefixes):
         file = DotEnvSettingsSource(kind, env_file=files, env_prefix=prefix)
         settings.check_variables(prefix.lower(), (name for name, value in file.env_vars.items() if value))
-        values = merged(values, file())
+        values = merge(values, file())
     for prefix in reversed(settings.env_prefixes):
         source = EnvSettingsSource(kind, env_prefix=prefix)
         settings.check_variables(prefix.lower(), (name for name, value in source.env_vars.items() if value))
-        values = merged(values, _without_service_links(source(), prefix))
+        values = merge(values, _without_service_links(source(), prefix))
     return values
 
 
 def _without_service_links(variables: SettingValues, prefix: str) -> SettingValues:
-    """The variables, except ports that Kubernetes has set for a Service, such as `tcp://10.0.0.1:8081`."""
+    """Remove the ports that Kubernetes sets for a Service, such as `tcp://10.0.0.1:8081`."""
     links = {
         name
         for name, value in variables.items()
-        if name.endswith("_port") and isinstance(value, str) and _SERVICE_LINK.match(value)
+        if name.endswith("_port") and isinstance(value, str) and SERVICE_LINK.match(value)
     }
     for name in sorted(links):
         logger.warning(
-            "environment: %s%s is ignored: Kubernetes sets it for a Service of that name; "
-            "`enableServiceLinks: false` in the pod turns it off",
+            "environment: %s%s ignored: Kubernetes sets it for a Service of that name; "
+            "set `enableServiceLinks: false` in the pod to avoid this",
             prefix,
             name.upper(),
         )

@@ -1,4 +1,4 @@
-"""Files that settings name."""
+"""Files that settings refer to."""
 
 import os
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 from ..errors import InvalidSettings
 
 MAX_BYTES = 2**24
-"""Bytes of a file. About 50,000 keys of clients take as many."""
+"""Maximum size of a file in bytes, enough for about 50,000 client keys."""
 
 
 def read_file(path: Path) -> tuple[bytes, os.stat_result]:
-    """The content of a regular file, and its state before it was read. Raises InvalidSettings."""
+    """Return the content of a regular file and its status before the read. Raises InvalidSettings."""
     try:
         if not path.is_file():
             raise InvalidSettings(f"{path}: {'not a regular file' if path.exists() else _missing(path)}")
@@ -25,5 +25,5 @@ def read_file(path: Path) -> tuple[bytes, os.stat_result]:
 
 
 def _missing(path: Path) -> str:
-    """Why a path without a file is wrong, and where a relative one was looked for."""
+    """Describe a missing file. For a relative path, includes the absolute path that was tried."""
     return "there is no such file" + ("" if path.is_absolute() else f"; looked for {path.absolute()}")

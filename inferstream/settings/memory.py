@@ -1,46 +1,47 @@
-"""Settings of the memory of all models, a part of the server's."""
+"""Server settings for the memory of all models."""
 
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from .environment import EnvironmentModel
-from .sizes import size_of
+from .sizes import parse_size
 
 
 class MemorySettings(EnvironmentModel):
-    """Limits of what models hold together, and when they leave."""
+    """Memory limits of all models together, and when models are unloaded."""
 
     frontends: int = Field(default=1, ge=1, le=64)
-    """Processes that share the ports; more than 1 needs Linux."""
+    """Number of processes that share the ports. More than 1 requires Linux."""
 
     event_loop: Literal["auto", "asyncio", "uvloop"] = "auto"
-    """Event loop of the server and its workers. `auto` is uvloop if installed, except for an app that imports
-    `nest_asyncio`; `asyncio` lets any model use that package."""
+    """Event loop of the server and its workers: `auto` uses uvloop if it is installed, unless an app imports
+    `nest_asyncio`. With `asyncio`, every model can use that package."""
 
     max_memory: int | None = Field(default=None, gt=0)
-    """Memory of all models together, as in `600MB`: the least recently used leaves first, and comes back with its next
-    call. Each model gets a worker process of its own."""
+    """Memory limit for all models together, such as `600MB`, or null for no limit. Above the limit, the least
+    recently used model is unloaded until its next call, so each model gets its own worker process."""
 
     max_device_memory: dict[str, int] = Field(default_factory=dict)
-    """The same for devices, as in `{"0": "20GB"}`; needs `pynvml`."""
+    """Memory limits by device, such as `{"0": "20GB"}`, which work like `max_memory`. Requires `pynvml`."""
 
     idle_unload: float | None = Field(default=None, gt=0)
-    """Seconds without a call after which a model leaves memory."""
+    """Seconds without a call after which a model is unloaded until its next call. If null, idle models stay
+    loaded."""
 
     clients_may_evict: bool | None = None
-    """Whether calls may make other models leave memory, and `keep_alive` counts; if absent: without keys. A key with
-    the scope `repository` always may."""
+    """Whether calls of all clients may unload other models and use `keep_alive`, not only calls with a key
+    that has the scope `repository`. If null: only on a server without keys."""
 
     spare_workers: int = Field(default=0, ge=0)
-    """Worker processes that wait without a model, so that one loads sooner."""
+    """Number of idle worker processes to keep ready, so that models load faster."""
 
     @field_validator("max_memory", "max_device_memory", mode="before")
     @classmethod
     def _sizes(cls, value: object) -> object:
         if isinstance(value, dict):
-            return {device: size_of(size) for device, size in value.items()}
-        return size_of(value)
+            return {device: parse_size(size) for device, size in value.items()}
+        return parse_size(value)
 
     @model_validator(mode="after")
     def _memory_of_one_front_end(self) -> Self:

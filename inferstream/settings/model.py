@@ -15,11 +15,12 @@ from pydantic import (
     model_validator,
 )
 
-from ..extensions import MODEL_SETTINGS
+from ..compat.moved_modules import current_path
+from ..extensions.entries import MODEL_SETTINGS
 from ..imports.implementation import resolve
 from ..types import MetadataTensor
 from .dialects import INSTALLED_DIALECT
-from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel, expanded
+from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel, expand_path
 from .provided import ProvidedModel, import_path, is_importable
 from .sections import Composed
 
@@ -27,20 +28,21 @@ if TYPE_CHECKING:
     from .server import CoreSettings
 
 SLOWEST = 0.001
-"""The lowest `items_per_second`. A stream holds a place of its model until its end."""
+"""The minimum of `items_per_second`, because a stream occupies a slot of its model until it ends."""
 
 InputValidation = Literal["auto", "declared", "strict", "off"]
 
 
 class ModelParameters(EnvironmentModel):
-    """`parameters` of a model's settings. Undeclared keys become attributes, for the runtime."""
+    """The object `parameters` in `model-settings.json`. Undeclared keys become attributes that the runtime
+    can read."""
 
     env_prefixes = (MODEL_PREFIX, MLSERVER_MODEL_PREFIX)
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
 
     uri: str | None = None
-    """File or folder of the model's artefacts, or its remote URI; the settings file's folder if absent."""
+    """File, folder or remote URI of the model's artefacts. If null: the folder of the settings file."""
 
     version: str | None = None
     """Version that clients address as /versions/{version}."""
@@ -49,24 +51,30 @@ class ModelParameters(EnvironmentModel):
     """Folder of an unpacked Python environment, relative to the settings file."""
 
     environment_tarball: str | None = None
-    """Packed Python environment, relative to the settings file."""
+    """Archive of your Python environment, relative to the settings file."""
 
     inference_pool_gid: str | None = None
-    """Name of the worker pool to run in."""
+    """Name of the worker pool that runs the model. Models with the same name share a pool."""
 
     autogenerate_inference_pool_gid: bool = False
-    """Run in a worker pool of its own."""
+    """Run the model in a separate worker pool."""
 
     format: str | None = None
-    """Format of the artefacts, for runtimes that know several."""
+    """Format of the artefacts, for runtimes that support several."""
 
     content_type: str | None = None
-    """Content type that decodes requests naming none."""
+    """Default content type for decoding requests."""
 
     extra: dict[str, Any] | None = Field(default_factory=dict)
     """Runtime-specific settings."""
 
-    _paths = field_validator("uri", "environment_path", "environment_tarball")(expanded)
+    _paths = field_validator("uri", "environment_path", "environment_tarball")(expand_path)
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def _none_if_empty(cls, value: Any) -> Any:
+        """Treat the version of a variable that is set but empty as no version."""
+        return None if value == "" else value
 
     @model_validator(mode="after")
     def _autogenerate(self) -> Self:
@@ -90,108 +98,117 @@ class CoreModelSettings(Composed):
     _provided: ProvidedModel | None = PrivateAttr(default=None)
     implementation_: str = Field(
         alias="implementation",
-        # pydantic adds no prefix to the variable of a field with an alias.
+        # pydantic does not add the prefix to the variable of a field with an alias.
         validation_alias=AliasChoices(
             "implementation", f"{MODEL_PREFIX}IMPLEMENTATION", f"{MLSERVER_MODEL_PREFIX}IMPLEMENTATION"
         ),
     )
-    """Import path of the MLModel subclass."""
+    """Import path of your MLModel subclass, or the name of a built-in runtime, such as `sklearn`."""
 
     name: str = ""
-    """Name that clients address; the folder's name if empty."""
+    """Model name that clients use. If empty: the name of the folder."""
 
     platform: str = ""
-    """Shown in the model's metadata."""
+    """Platform in the model metadata."""
 
     versions: list[str] = Field(default_factory=list)
-    """Versions of the framework, shown in metadata."""
+    """Framework versions in the model metadata."""
 
     inputs: list[MetadataTensor] = Field(default_factory=list)
-    """Declared inputs."""
+    """Input tensors in the model metadata."""
 
     outputs: list[MetadataTensor] = Field(default_factory=list)
-    """Declared outputs."""
+    """Output tensors in the model metadata."""
 
     parallel_workers: int | None = None
-    """Worker processes of this model's own; 0 runs it in the server process."""
+    """Number of worker processes for this model, or 0 to run it in the server process. If null: the server's
+    `parallel_workers`, which several models share."""
 
     warm_workers: bool = False
-    """Accepted for compatibility; has never had an effect."""
+    """Accepted for compatibility with MLServer, without effect."""
 
     max_batch_size: int = Field(default=0, ge=0)
-    """Requests in one batch; 0 or 1 switches batching off."""
+    """Maximum number of requests in a batch. Batching is off unless this is above 1 and `max_batch_time` is
+    above 0."""
 
     max_batch_time: float = Field(default=0.0, ge=0)
-    """Seconds to wait for a batch to fill."""
+    """Seconds to wait for a batch to fill, or 0 to turn batching off."""
 
     cache_enabled: bool = False
-    """Use the response cache, if the server has one."""
+    """Cache responses of this model, if the server's `cache_enabled` is true. Set this if your model
+    always returns the same response for the same request."""
 
     cache_ttl: float | None = Field(default=None, gt=0)
-    """Seconds a response may be reused; the server's if absent."""
+    """Seconds for which a cached response is valid. If null: the server's `cache_ttl`."""
 
     parameters: ModelParameters | None = None
-    """Artefacts, version and free settings."""
+    """Artefacts, version, environment and runtime-specific settings."""
 
     trust_remote_code: bool = False
-    """Let code and files that are unpickled come from a remote `parameters.uri`. Without it they are left out."""
+    """Allow code and pickle files from a remote `parameters.uri`. Set this only if you trust its owner.
+    If false, these files are skipped."""
 
     max_concurrency: int | None = Field(default=None, ge=1)
-    """Calls that may run at once."""
+    """Maximum number of calls that run at the same time. If null: derived from the model's threads or
+    streams."""
 
     max_queue: int = Field(default=1024, ge=0)
-    """Calls that may wait for their turn."""
+    """Maximum number of calls in the queue."""
 
     max_active: int = Field(default=32, ge=1)
-    """Streams of a model with steps that advance together, in each process."""
+    """Maximum number of streams of a step model that advance together, in each process."""
 
     default_priority: int = Field(default=5, ge=1, le=9)
-    """Priority of calls that name none: 1 goes first, 9 last."""
+    """Priority of calls that do not set one, from 1 (first) to 9 (last)."""
 
     priority_aging: float = Field(default=1.0, ge=0)
-    """Seconds of waiting that one step of priority is worth; 0 ignores priorities."""
+    """Seconds of waiting that compensate for one level of priority, or 0 to ignore priorities."""
 
     threads: int | None = Field(default=None, ge=1)
-    """Threads for blocking model code written `def`. If absent: 64; one for each core for a runtime's."""
+    """Number of threads for your blocking (`def`) model code. If null: 64, or one per core for most
+    built-in runtimes."""
 
     loop: Literal["own", "server"] | None = None
-    """The event loop of its `async def` code: one of its own, in a thread, or the server's. If absent: its own for a
-    class, the server's for a function of an app."""
+    """Event loop for your `async def` model code: `own`, in a separate thread, or `server`. If null:
+    `own` for a class, `server` for a function of an app."""
 
     worker_concurrency: int | None = Field(default=None, ge=1)
-    """Calls that may run at once in one worker process."""
+    """Maximum number of calls that run at the same time in one worker process."""
 
     devices: list[str] | Literal["auto"] = Field(default_factory=list)
-    """CUDA_VISIBLE_DEVICES of each worker process, in turn; `auto` is all that NVIDIA's driver lists."""
+    """`CUDA_VISIBLE_DEVICES` for each worker process, in turn. `auto` uses all devices that the NVIDIA driver
+    lists."""
 
     load: Literal["start", "demand"] = "start"
-    """When it loads: at the start of the server, or with its first call."""
+    """Load the model at startup (`start`) or with its first call (`demand`)."""
 
     pinned: bool = False
-    """Keep it in memory whatever other models need."""
+    """Keep the model in memory, even if it is idle or other models need the memory."""
 
     stream_buffer: int = Field(default=32, ge=1)
-    """Responses a stream in a worker process may be ahead of its reader."""
+    """Maximum number of responses that a stream in a worker process can be ahead of its reader."""
 
     items_per_second: float | None = Field(default=None, ge=SLOWEST, allow_inf_nan=False)
-    """Responses of a stream in a second, at most; 0.001 or more."""
+    """Maximum number of responses per second in a stream, at least 0.001. If null: no limit."""
 
     resumable_streams: bool | None = None
-    """Whether clients may resume all its event streams. If absent: as the server's setting."""
+    """Make all event streams of the model resumable. If null: the server's `resumable_streams`."""
 
     request_timeout: float | None = Field(default=None, ge=0)
-    """Seconds a call may take, waiting included; null or 0 for no limit. If absent: the server's."""
+    """Seconds that a call may take, including the time in the queue, or 0 or null for no limit. If absent:
+    the server's `request_timeout`."""
 
     input_validation: InputValidation = "auto"
-    """How tensors are checked against the model's declaration; `auto` is `off` for models written for MLServer and
-    `declared` for others."""
+    """How strictly requests and responses are compared with the declared `inputs` and `outputs`. `auto` is
+    `off` for models written for MLServer, `strict` for a `config.pbtxt` and `declared` for other models."""
 
     grpc_stream_dialect: Annotated[str | None, INSTALLED_DIALECT] = None
-    """Response type of ModelStreamInfer when the client gives no hint: `mlserver`, or another one that is installed, as
-    `triton`."""
+    """Response type of `ModelStreamInfer` for clients that do not select one: `mlserver`, or another
+    installed dialect, such as `triton`. If null: the server's `grpc_stream_dialect`."""
 
     calls: list[str] = Field(default_factory=list)
-    """Names of the models that its code calls. It runs in the server's process; they may have workers."""
+    """Names of the models that your model code calls. The model then runs in the server process, but the
+    models that it calls can run in workers."""
 
     def __init__(self, **values: Any) -> None:
         source = values.pop("_source", None)
@@ -202,20 +219,27 @@ class CoreModelSettings(Composed):
 
     @classmethod
     def parse_file(cls, path: str | Path, **_: Any) -> Self:
-        """The settings in the JSON file at `path`. Relative paths in it start at the folder of the file."""
+        """Return the settings in the JSON file at `path`. Relative paths in the file are relative to its
+        folder."""
         return cls.model_validate({**json.loads(Path(path).read_bytes()), "_source": str(path)})
 
     @model_validator(mode="before")
     @classmethod
     def _accept_class(cls, values: Any) -> Any:
-        """Accept the class itself in place of its import path."""
+        """Accept a class in place of its import path."""
         if isinstance(values, dict) and isinstance(values.get("implementation"), type):
             values = {**values, "implementation": import_path(values["implementation"])}
         return values
 
+    @field_validator("implementation_")
+    @classmethod
+    def _accept_other_names(cls, path: str) -> str:
+        """Accept the name of a runtime, such as `sklearn`, and the former import path of a moved runtime."""
+        return current_path(path)
+
     @model_validator(mode="after")
     def _run_where_models_are(self) -> Self:
-        """Let a model that calls others run in the server's process, which has them."""
+        """Run a model that calls other models in the server process, which can reach them."""
         if self.calls:
             parameters = self.parameters or ModelParameters()
             if self.parallel_workers or parameters.environment_path or parameters.environment_tarball:
@@ -233,12 +257,13 @@ class CoreModelSettings(Composed):
     @field_validator("input_validation", mode="before")
     @classmethod
     def _accept_lenient(cls, value: Any) -> Any:
-        """Accept `lenient`, the name of `declared` in the first version."""
+        """Accept `lenient`, the former name of `declared`."""
         return "declared" if value == "lenient" else value
 
     @property
     def implementation(self) -> Any:
-        """The model's class, or the function that is the model. Raises InvalidSettings if there is none."""
+        """The model class, the function that is the model, or the class of the model object. Raises
+        InvalidSettings if it cannot be found."""
         if (provided := self.provided) is not None:
             return provided if isinstance(provided, type) else type(provided)
         return resolve(self.implementation_, self._source)
@@ -250,23 +275,24 @@ class CoreModelSettings(Composed):
         self._provided = ProvidedModel(value) if provided else None
 
     def serve_object(self, model: object) -> None:
-        """Serve this object, in this process, instead of a new instance of a class."""
+        """Serve this object in this process, instead of a new instance of a class."""
         self.implementation_ = import_path(type(model))
         self._provided = ProvidedModel(model)
 
     def serve_class(self, model: type[Any], path: str | None) -> None:
-        """Serve this class, which other processes import by `path`; None if they cannot."""
+        """Serve this class. Other processes import it from `path`, which is None if they cannot import it."""
         self.implementation_ = path or import_path(model)
         self._provided = ProvidedModel(model, importable=path is not None)
 
     @property
     def importable(self) -> bool:
-        """Whether other processes can import the model by its path."""
+        """Whether other processes can import the model from its path."""
         return self._provided is None or self._provided.importable
 
     @property
     def provided(self) -> Any:
-        """The model object or class of this program; None if only the path names it."""
+        """The model object or class that the program passed in. None if the settings only have an import
+        path."""
         return None if self._provided is None else self._provided.model
 
     @property
@@ -275,7 +301,7 @@ class CoreModelSettings(Composed):
 
     @property
     def configuration(self) -> Mapping[str, Any]:
-        """What a `config.pbtxt` says of this model, and its code; empty where there is none."""
+        """The model's `config.pbtxt`, completed by its code. Empty if the model has none."""
         return self._completed_configuration or self.written_configuration
 
     @configuration.setter
@@ -284,25 +310,27 @@ class CoreModelSettings(Composed):
 
     @property
     def written_configuration(self) -> Mapping[str, Any]:
-        """What the `config.pbtxt` alone says, which each load of the model's code completes anew."""
+        """The model's `config.pbtxt` as written. Each load of the model completes a new copy."""
         config: Mapping[str, Any] = getattr(self.parameters, "model_configuration", None) or {}
         return config
 
     def may_leave(self, server: "CoreSettings") -> bool:
-        """Whether it gets a worker of its own, which it can leave: where memory is limited, or it loads on demand."""
+        """Whether the model can be unloaded between calls, in its own worker: if memory is limited or it
+        loads on demand."""
         return self.parallel_workers != 0 and (self.load == "demand" or server.limits_memory)
 
     @property
     def recognised(self) -> str | None:
-        """The file that says which model a folder without settings is; None where settings say it."""
+        """The file that identifies the model in a folder without a settings file. None if the folder has
+        one."""
         return self._recognised
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong in the file of these settings and does not stop the model."""
+        """Errors in the settings file that do not prevent the model from loading."""
         return self._faults
 
     @property
     def source(self) -> str | None:
-        """Path of the file of these settings; None if they come from no file."""
+        """Path of the settings file. None if the settings do not come from a file."""
         return self._source

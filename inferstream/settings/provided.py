@@ -1,11 +1,11 @@
-"""Classes and models of the program, which settings name."""
+"""Model classes and objects of the embedding program that settings refer to."""
 
 import sys
 from typing import Any, Self
 
 
 class ProvidedModel:
-    """Holds a class or model of the program. Copies of the settings share it."""
+    """A model class or object of the program. Copies of the settings share it."""
 
     def __init__(self, model: Any, importable: bool = False) -> None:
         self.model = model
@@ -16,7 +16,7 @@ class ProvidedModel:
 
 
 def is_importable(implementation: type[Any]) -> bool:
-    """Whether the import path of this class works in any process."""
+    """Whether every process can import this class from its import path."""
     module = implementation.__module__
     imported = getattr(sys.modules.get(module), implementation.__qualname__, None)
     return imported is implementation and module != "__main__"

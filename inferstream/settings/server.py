@@ -9,29 +9,38 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
 from .. import processors
-from ..extensions import SETTINGS
+from ..extensions.entries import SETTINGS
 from .dialects import INSTALLED_DIALECT
-from .environment import MLSERVER_PREFIX, PREFIX, expanded
+from .environment import MLSERVER_PREFIX, PREFIX, expand_path
+from .identity import ServedSettings, is_loopback
+from .identity import own_version as own_version
 from .memory import MemorySettings
 from .sections import Composed
-from .served import ServedSettings, is_loopback
-from .served import own_version as own_version
 
 StatusProfile = Literal["default", "mlserver", "triton"]
-"""The server whose status codes clients expect."""
+"""The server whose status codes to use."""
 
-MOST_BUCKETS = 100
-"""Bounds of a histogram. Each is a series for each label value."""
+MAX_BUCKETS = 100
+"""Maximum number of bounds in a histogram. Each bound is a series for each label value."""
 
 
 def _private(name: str) -> Any:
-    """A field by MLServer's name of the setting, which is private there, and by its environment variables."""
+    """A field with the private name that the setting has in MLServer, and its environment variables."""
     spellings = AliasChoices(f"_{name}", f"{PREFIX}{name}".upper(), f"{MLSERVER_PREFIX}{name}".upper())
     return Field(default=None, alias=f"_{name}", validation_alias=spellings)
 
 
+def _path_of_trusted_runtimes() -> Any:
+    """A field whose environment variables end in `_FILE`."""
+    names = [
+        f"{prefix}TRUSTED_RUNTIMES{end}" for end in ("_FILE", "") for prefix in (PREFIX, MLSERVER_PREFIX)
+    ]
+    spellings = AliasChoices("trusted_runtimes", "trusted_runtimes_file", *names)
+    return Field(default=None, alias="trusted_runtimes", validation_alias=spellings)
+
+
 def _other_name(name: str) -> property:
-    """An attribute that reads and writes the field `name`."""
+    """A property that reads and writes the field `name`."""
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
@@ -42,174 +51,186 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     _group = SETTINGS
 
     max_body_bytes: int = Field(default=64 * 2**20, ge=1)
-    """Largest request body, also after decompression."""
+    """Maximum size of a request body in bytes, also after decompression."""
 
     max_json_bytes: int | None = Field(default=None, ge=1)
-    """Largest JSON of a request in bytes. If absent: `max_body_bytes`."""
+    """Maximum size of the JSON in a request, in bytes. If null: `max_body_bytes`."""
 
     max_json_depth: int = Field(default=128, ge=1)
-    """Levels of lists and objects in the JSON of a request."""
+    """Maximum nesting depth of the JSON in a request."""
 
     max_json_values: int = Field(default=1_000_000, ge=1)
-    """Keys, strings, lists and literals in the JSON of a request, where an object counts eight times, and elements of
-    its BYTES tensors; numbers count in JSON texts and lists of functions."""
+    """Maximum number of JSON values and elements of BYTES tensors in a request: keys, strings, lists and
+    literals count as one, objects as eight. Numbers count only in JSON strings and in list arguments of
+    functions."""
 
     max_inflight_bytes: int = Field(default=2**30, ge=1)
-    """Bytes of request bodies, and of decoded tensors that wait, in all front ends together; beyond them requests get a
-    503."""
+    """Maximum bytes of request bodies and of decoded tensors in the queue, for all front-end processes
+    together. Requests above the limit get status 503."""
 
     grpc_max_message_length: int | None = None
-    """Largest gRPC message in bytes, both ways."""
+    """Maximum size of gRPC messages in bytes, in both directions. If null, requests are limited by
+    `max_body_bytes`, and responses are not limited."""
 
     gzip_enabled: bool = True
-    """Compress large responses for clients that ask for it."""
+    """Compress large responses if the client accepts gzip."""
 
     gzip_min_bytes: int = Field(default=500, ge=0)
-    """Responses of fewer bytes are never compressed."""
+    """Minimum size of a response to compress, in bytes."""
 
     max_connections: int = Field(default=4096, ge=1)
-    """Open HTTP connections; one more gets a 503, except for liveness and readiness."""
+    """Maximum number of open HTTP connections. Additional connections get status 503, except for liveness and
+    readiness."""
 
     header_timeout: float = Field(default=10.0, gt=0)
-    """Seconds a client may take to send its headers."""
+    """Seconds that a client may take to send the headers of a request."""
 
     body_timeout: float = Field(default=60.0, gt=0)
-    """Seconds a client may take to send its body."""
+    """Seconds that a client may take to send the body of a request."""
 
     request_timeout: float | None = Field(default=300.0, ge=0)
-    """Seconds a call may take, waiting included; null or 0 for no limit. The default limits no streams and no messages
-    of Kafka."""
+    """Seconds that a call may take, including the time in the queue, or 0 or null for no limit. If you do not
+    set it, streams and Kafka messages are not limited."""
 
     sse_heartbeat: float = Field(default=15.0, ge=0)
-    """Seconds of silence before an SSE comment; 0 is never."""
+    """Seconds without an event after which an event stream gets a comment, or 0 for no comments."""
 
     resumable_streams: bool = False
-    """Make all event streams resumable; if not, those whose clients ask for it."""
+    """Make all event streams resumable. If false, clients can request it per stream."""
 
     resume_timeout: float = Field(default=10.0, gt=0)
-    """Seconds for which a resumable stream waits for its client to come back."""
+    """Seconds that a resumable stream waits for its client to reconnect."""
 
     resume_items: int = Field(default=16384, ge=1)
-    """Events that a resumable stream records."""
+    """Maximum number of recorded events of a resumable stream."""
 
     resume_bytes: int = Field(default=4 * 2**20, ge=1)
-    """Bytes of memory for the events that a resumable stream records: their own and 41 for each."""
+    """Maximum size of the recorded events of a resumable stream, in bytes, with an overhead of 41 bytes per
+    event."""
 
     max_held_streams: int = Field(default=128, ge=0)
-    """Resumable streams at once in each front end; one more gets a 429."""
+    """Maximum number of resumable streams in each front-end process. Additional streams get status 429."""
 
     get_streams: bool | None = None
-    """Serve streams of `generate_stream` to GET, for EventSource; null: on loopback and over TLS only."""
+    """Serve `generate_stream` over GET, for `EventSource`. If null: only on loopback and over TLS."""
 
     credential_headers: list[str] = ["authorization", "proxy-authorization", "x-api-key"]
-    """Headers that tell clients apart: who resumes or cancels a request sends the same ones."""
+    """Headers that identify a client. To resume or cancel a request, a client must send the same values
+    again."""
 
     stream_stall_timeout: float = Field(default=60.0, gt=0)
-    """Seconds a stream's reader may read nothing."""
+    """Seconds after which a client that does not read its stream is disconnected."""
 
     websocket_silence_timeout: float = Field(default=30.0, ge=0)
-    """Seconds without a sign of life that end a WebSocket; 0 is never."""
+    """Seconds after which a WebSocket client that sends nothing is disconnected, or 0 for no limit. The
+    server sends a ping after half of this time."""
 
     grpc_stream_dialect: Annotated[str, INSTALLED_DIALECT] = "mlserver"
-    """Response type of ModelStreamInfer when the client gives no hint: `mlserver`, or another one that is installed, as
-    `triton`."""
+    """Response type of `ModelStreamInfer` for clients that do not select one: `mlserver`, or another
+    installed dialect, such as `triton`."""
 
     grpc_engine: Literal["native", "auto", "grpcio"] = "native"
-    """What serves the gRPC port: HTTP/2 of the server's own. `auto` is the same with a warning; `grpcio` ends the
-    start."""
+    """Implementation of the gRPC port. `auto` is the same as `native`, with a warning, and `grpcio` is an
+    error, because it is no longer supported."""
 
     grpc_reflection: bool = True
     """Serve gRPC reflection."""
 
     grpc_web: bool = True
-    """Serve gRPC-Web on the REST port, for browsers."""
+    """Serve gRPC-Web on the HTTP port, for browsers."""
 
     request_ids: Literal["echo", "always"] = "echo"
-    """Which responses have an `X-Request-Id`: those to requests that have one, or all."""
+    """Add `X-Request-Id` to responses: `echo` if the request has one, `always` also with a generated id."""
 
     status_profile: StatusProfile = "default"
-    """Whose status codes to use where servers differ. `mlserver` includes its error for unknown models."""
+    """Server whose status codes to use where they differ. `mlserver` also uses its error for unknown models,
+    and `triton` makes `strict` the default of `input_validation`."""
 
     middleware: list[str] = Field(default_factory=list)
-    """Import paths of `async def` functions around every call, outermost first."""
+    """Import paths of your `async def` functions that wrap every call, outermost first."""
+
+    trusted_runtimes_file: str | None = _path_of_trusted_runtimes()
+    """Path of the JSON list of classes that models may use, if others upload your models. If null:
+    `/etc/inferstream/trusted-runtimes.json` or `/etc/mlserver/trusted-runtimes.json`, if it exists."""
 
     show_errors: Literal["auto", "never"] = "auto"
-    """`auto` shows exceptions and the frames of your code to clients of this machine, without a proxy, where the server
-    runs with `--reload` or `debug`."""
+    """`auto` shows exceptions and stack frames of model code to clients on the same machine, if the server
+    runs with `--reload` or `debug`. Clients behind a proxy never get them."""
 
     access_log: bool | None = None
-    """Log one line per call, on the logger `inferstream.access`; null does so in a terminal."""
+    """Log one line per call to the logger `inferstream.access`. If null: only in a terminal."""
 
     shutdown_grace: float = Field(default=20.0, ge=0)
-    """Seconds calls in progress may take to finish."""
+    """Seconds that calls in progress may take to finish at shutdown."""
 
     shutdown_delay: float = Field(default=0.0, ge=0)
-    """Seconds to continue to serve, not ready, before calls are refused."""
+    """Seconds at shutdown for which the server still serves calls, but is not ready."""
 
     metrics_endpoint: str | None = "/metrics"
-    """Path of the metrics; null or empty for none."""
+    """Path of the metrics endpoint, or null or an empty string to turn it off."""
 
     metrics_rest_server_prefix: str = "rest_server"
-    """Prefix of the REST metrics' names."""
+    """Prefix of the names of REST metrics."""
 
     metrics_buckets: dict[Literal["requests", "first_item", "between_items"], tuple[float, ...]] = Field(
         default_factory=dict
     )
-    """Upper bounds in seconds of the buckets of histograms: `requests` (calls, HTTP requests and RPCs), `first_item`
-    and `between_items` (streams); 0.0001 to 60 by default."""
+    """Upper bounds of histogram buckets in seconds, for `requests` (calls, HTTP requests and RPCs),
+    `first_item` and `between_items` (streams). Default: 0.0001 to 60."""
 
     metrics_dir: str | None = None
-    """Folder for metrics that model code in workers makes; a temporary one if absent."""
+    """Folder for the metrics of model code in worker processes. If null: a temporary folder."""
 
     use_structured_logging: bool = False
     """Log one JSON object per line."""
 
     logging_settings: str | dict[str, Any] | None = None
-    """Logging configuration, file or inline."""
+    """Your logging configuration: an object for `logging.config.dictConfig`, or the path of a file."""
 
     keep_freed_memory: bool = True
-    """Use the memory of freed tensors again, without a return to the kernel; needs glibc."""
+    """Reuse the memory of freed tensors instead of returning it to the kernel. Requires glibc."""
 
     parallel_workers: int = Field(default=0, ge=0)
-    """Worker processes; 0 runs models in the server process."""
+    """Number of worker processes, or 0 to run models in the server process."""
 
     parallel_workers_timeout: int = Field(default=5, ge=0)
-    """Seconds a worker may take to stop."""
+    """Seconds that a worker process may take to stop."""
 
     worker_heartbeat: float = Field(default=1.0, ge=0)
-    """Seconds from one heartbeat of a worker process to the next. One that misses ten, because a signal has stopped it,
-    is replaced; 0 is never."""
+    """Seconds between two heartbeats of a worker process, or 0 for no heartbeats. A process that a signal has
+    stopped for ten heartbeats is replaced."""
 
     environments_dir: str = Field(default_factory=lambda: str(Path.cwd() / ".envs"))
-    """Folder for unpacked environments."""
+    """Folder for unpacked Python environments. Default: `.envs` in the working folder."""
 
     cache_enabled: bool = False
-    """Response cache, for models that enable it too."""
+    """Enable the response cache for models whose `cache_enabled` is true."""
 
     cache_size: int = Field(default=100, ge=1)
-    """Responses in the response cache, of all models."""
+    """Maximum number of responses in the response cache, for all models together."""
 
     cache_max_bytes: int = Field(default=64 * 2**20, ge=1)
-    """Bytes of responses in the response cache."""
+    """Maximum size of the response cache in bytes."""
 
     cache_ttl: float | None = Field(default=None, gt=0)
-    """Seconds a response may be reused; unlimited if absent."""
+    """Seconds for which a cached response is valid. If null: no limit."""
 
     custom_rest_server_settings: dict[str, Any] | None = _private("custom_rest_server_settings")
-    """Options of the REST port, with uvicorn's names, certificates among them."""
+    """Options of the HTTP port, with the names of uvicorn options, for example for your TLS certificates."""
 
     custom_metrics_server_settings: dict[str, Any] | None = _private("custom_metrics_server_settings")
-    """The same for the metrics port."""
+    """Options of the metrics port, like `_custom_rest_server_settings`."""
 
     custom_grpc_server_settings: dict[str, Any] | None = _private("custom_grpc_server_settings")
-    """Channel arguments of gRPC (`grpc.…`), and certificates."""
+    """Channel arguments (`grpc.…`) and TLS options of the gRPC port."""
 
     _paths = field_validator(
         "model_repository_root",
         "metrics_dir",
         "environments_dir",
         "logging_settings",
-    )(expanded)
+        "trusted_runtimes_file",
+    )(expand_path)
 
     # Programs written for MLServer assign these.
     _custom_rest_server_settings = _other_name("custom_rest_server_settings")
@@ -217,11 +238,12 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     _custom_grpc_server_settings = _other_name("custom_grpc_server_settings")
 
     _reloads: bool = PrivateAttr(default=False)
-    """Whether models are reloaded when their files change, which is for development."""
+    """Whether models are reloaded when their files change (`--reload`)."""
 
     @property
     def one_port(self) -> bool:
-        """Whether REST's port serves gRPC too. Two free ports (0 and 0) are two."""
+        """Whether the HTTP port also serves gRPC. If both ports are 0, the server chooses two different
+        ports."""
         return self.grpc_port is None or 0 != self.grpc_port == self.http_port
 
     @property
@@ -231,20 +253,21 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
 
     @property
     def most_workers(self) -> int:
-        """Worker processes that models without trust may start: one for each processor, or `parallel_workers`."""
+        """Maximum number of worker processes for untrusted models: one per processor, or `parallel_workers`
+        if that is more."""
         return max(processors.available(), self.parallel_workers)
 
     @property
     def shows_errors(self) -> bool:
-        """Whether clients near the server see the exceptions of models."""
+        """Whether clients on this machine get the exceptions of models."""
         return self.show_errors == "auto" and (self.debug or self._reloads)
 
     @field_validator("metrics_buckets")
     @classmethod
     def _ascending(cls, value: dict[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
         for name, bounds in value.items():
-            if not 1 <= len(bounds) <= MOST_BUCKETS:
-                raise ValueError(f'"{name}" needs 1 to {MOST_BUCKETS} bounds')
+            if not 1 <= len(bounds) <= MAX_BUCKETS:
+                raise ValueError(f'"{name}" needs 1 to {MAX_BUCKETS} bounds')
             if not all(isfinite(bound) and bound > 0 for bound in bounds):
                 raise ValueError(f'the bounds of "{name}" must be positive numbers')
             if any(low >= high for low, high in pairwise(bounds)):

@@ -1,4 +1,4 @@
-"""Sizes of memory as people write them: `600MB`, `1.5GiB`, or a number of bytes."""
+"""Memory sizes with units: `600MB`, `1.5GiB`, or a number of bytes."""
 
 import re
 
@@ -9,8 +9,8 @@ UNITS = {"": 1, "B": 1} | {
 }
 
 
-def size_of(value: object) -> object:
-    """Bytes of a size with a unit; other values as they are. Raises ValueError."""
+def parse_size(value: object) -> object:
+    """Convert a size with a unit to bytes. Returns values other than strings unchanged. Raises ValueError."""
     if not isinstance(value, str):
         return value
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", value.strip(), re.IGNORECASE)
@@ -20,5 +20,5 @@ def size_of(value: object) -> object:
 
 
 def shown_size(size: int) -> str:
-    """A size for people, in the units of the settings."""
+    """Format a size in MB or GB for messages."""
     return f"{size / 1e9:.1f} GB" if size >= 10**9 else f"{size / 1e6:.0f} MB"

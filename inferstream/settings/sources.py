@@ -1,6 +1,5 @@
-"""Reads settings files and reports their errors."""
+"""Settings files: reading, validation and error messages."""
 
-import difflib
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -9,13 +8,18 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from ..errors import InvalidSettings
-from ..extensions import check_names
+from ..errors import HINT, InvalidSettings
+from ..extensions.loading import check_names
+from ..types.json_faults import describe_json_fault
 from .composed import ModelSettings, Settings
 from .cors import CORSSettings
-from .environment import EnvironmentModel
+from .environment import EnvironmentModel, variables
+from .faults import describe_fault
 from .model import ModelParameters
-from .sections import UndeclaredField, list_plugins, reserved
+from .sections import UndeclaredField, list_plugins, reserved_names
+from .suggestions import WITHOUT_EFFECT as WITHOUT_EFFECT
+from .suggestions import suggest
+from .trusted import enforce_trust
 from .variables import CLOSE, unknown_variables
 
 logger = logging.getLogger("inferstream.settings")
@@ -24,27 +28,28 @@ SETTINGS_FILE = "settings.json"
 MODEL_SETTINGS_FILE = "model-settings.json"
 MAX_FILE_BYTES = 2**20
 
-WITHOUT_EFFECT = ("warm_workers",)
-"""Fields of a model's settings in MLServer that are accepted and have no effect."""
-
 PLACES: Mapping[str, type[EnvironmentModel]] = {
     MODEL_SETTINGS_FILE: ModelSettings,
     SETTINGS_FILE: Settings,
     f'"parameters" of {MODEL_SETTINGS_FILE}': ModelParameters,
 }
-"""Where settings belong; the last one that has a name wins."""
+"""The classes of settings by location, for hints about misplaced fields. The last location that has a name
+wins."""
 
 Model = TypeVar("Model", bound=EnvironmentModel)
 
 
 class ConflictingSettings(InvalidSettings):
-    """Settings that exclude each other, which is wrong usage of the command."""
+    """Settings that exclude each other. The command exits with a usage error."""
 
 
-def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) -> Settings:
-    """The server's settings: flags over `settings.json` in `folder` over the environment over defaults.
+def load_settings(
+    folder: str | Path, flags: Mapping[str, Any] | None = None, spellings: Mapping[str, str] | None = None
+) -> Settings:
+    """Load the server settings: flags override `settings.json` in `folder`, which overrides the environment.
 
-    Raises InvalidSettings, which names the source, the field and the allowed values.
+    `spellings` has the flag of each setting as the user writes it, such as `--http-port`, for error messages.
+    Raises InvalidSettings naming the source, the field and the allowed values.
     """
     path = Path(folder) / SETTINGS_FILE
     values = read_json(path) if path.exists() else {}
@@ -56,17 +61,19 @@ def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) ->
         logger.warning("%s", fault)
     flags_set = {name: value for name, value in (flags or {}).items() if value is not None}
     root = {"model_repository_root": str(folder)}
-    settings = validated(Settings, {**values, **root, **flags_set}, str(path) if values else "settings")
+    merged = {**values, **root, **flags_set}
+    settings = validate(Settings, merged, str(path) if values else "settings", spellings)
+    enforce_trust(settings, Path(folder), values, flags_set)
     if faults and settings.strict:
-        check_names(strict=True)  # first: a section that is set aside has settings that are unknown
+        check_names(strict=True)  # Checked first: the settings of a section that was left out are unknown.
         raise InvalidSettings(refused_by_strict(faults))
     return settings
 
 
 def load_model_settings(path: str | Path) -> ModelSettings:
-    """The settings of one model: its file over the environment.
+    """Load the settings of one model: its file overrides the environment.
 
-    Raises InvalidSettings, which names the file, the field and the allowed values.
+    Raises InvalidSettings with the file, the field and the allowed values.
     """
     path = Path(path)
     values = read_json(path)
@@ -76,16 +83,17 @@ def load_model_settings(path: str | Path) -> ModelSettings:
     faults += misplaced_parameters(values)
     for fault in faults:
         logger.warning("%s: %s", path, fault)
-    settings = validated(ModelSettings, values, str(path))
+    settings = validate(ModelSettings, values, str(path))
     settings._source = str(path)
     settings._faults = tuple(faults)
     if unused := [f'"{name}"' for name in WITHOUT_EFFECT if getattr(settings, name)]:
-        logger.warning("%s: understood and without effect: %s", path, ", ".join(unused))
+        logger.warning("%s: accepted but without effect: %s", path, ", ".join(unused))
     return settings
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a regular file. Raises InvalidSettings, with line and column for invalid JSON."""
+    """Read the JSON object in a regular file. Raises InvalidSettings, for invalid JSON with its line and
+    column."""
     try:
         if not path.is_file():
             raise InvalidSettings(f"{path}: not a regular file")
@@ -93,8 +101,10 @@ def read_json(path: Path) -> dict[str, Any]:
             raise InvalidSettings(f"{path}: larger than {MAX_FILE_BYTES} bytes")
         values = json.loads(path.read_text("utf-8-sig"))
     except json.JSONDecodeError as error:
-        raise InvalidSettings(f"{path}: line {error.lineno} column {error.colno}: {error.msg}") from None
-    except (UnicodeDecodeError, RecursionError):
+        raise InvalidSettings(
+            f"{path}: {describe_json_fault(error.doc, error.pos, error.msg, HINT)}"
+        ) from None
+    except (ValueError, RecursionError):  # not UTF-8, nested too deeply, or an integer of over 4,300 digits
         raise InvalidSettings(f"{path}: not a JSON text") from None
     except OSError as error:
         raise InvalidSettings(f"{path}: {error.strerror}") from None
@@ -103,49 +113,101 @@ def read_json(path: Path) -> dict[str, Any]:
     return values
 
 
-def validated(settings: type[Model], values: dict[str, Any], source: str) -> Model:
-    """An instance of `settings`. Raises InvalidSettings, which names every wrong field."""
+def validate(
+    settings: type[Model], values: dict[str, Any], source: str, spellings: Mapping[str, str] | None = None
+) -> Model:
+    """Build an instance of `settings`. Raises InvalidSettings, which lists all invalid fields.
+
+    `source` names the origin of all values except those with a flag in `spellings`.
+    """
     try:
         return settings(**values)
     except ValidationError as error:
-        faults = [_fault(fault, values) for fault in error.errors()]
+        faults: dict[str, list[str]] = {}
+        for each in error.errors():
+            origin, fault = _fault(settings, each, values, source, spellings or {})
+            faults.setdefault(origin, []).append(fault)
         conflict = any(not fault["loc"] for fault in error.errors())
         raise (ConflictingSettings if conflict else InvalidSettings)(
-            f"{source}: " + "; ".join(faults)
+            "; ".join(f"{origin}: {'; '.join(each)}" for origin, each in faults.items())
         ) from None
     except UndeclaredField as error:
         raise InvalidSettings(f"{source}: {error.message}") from None
     except ValueError as error:
-        # pydantic-settings' error for a variable without JSON. Its own class takes long to import.
-        raise InvalidSettings(f"environment: {error}") from None
+        # Raised by pydantic-settings for a variable without JSON. Its subclass is slow to import.
+        raise InvalidSettings(f"environment: {_variable_fault(settings, error)}") from None
+
+
+def _variable_fault(settings: type[EnvironmentModel], error: ValueError) -> str:
+    """Name the environment variable that does not contain JSON. The pydantic-settings error only has the
+    field."""
+    _, _, rest = str(error).partition('field "')
+    name = _find_variable(settings, rest.partition('"')[0])
+    cause = error.__cause__
+    if name is None or not isinstance(cause, json.JSONDecodeError):
+        return str(error)
+    return f"{name}: {describe_json_fault(cause.doc, cause.pos, cause.msg, HINT)}"
+
+
+def _find_variable(settings: type[EnvironmentModel], field: str) -> str | None:
+    """Return the environment variable that sets a field, or None."""
+    known = {name.upper() for name in variables()}
+    names = (prefix + field.upper() for prefix in settings.env_prefixes)
+    return next((name for name in names if name in known), None)
 
 
 def refused_by_strict(faults: Sequence[str]) -> str:
-    """The error of a start that `strict` ends because of warnings about its configuration."""
+    """Build the error message for configuration warnings in strict mode."""
     return f"--strict: {'; '.join(faults)}".replace(" and ignored", "")
 
 
-def _fault(fault: Any, values: Mapping[str, Any]) -> str:
+def _fault(
+    settings: type[EnvironmentModel],
+    fault: Any,
+    values: Mapping[str, Any],
+    source: str,
+    spellings: Mapping[str, str],
+) -> tuple[str, str]:
+    """Return the origin of an invalid value, and the reason why it is invalid."""
     location = [str(part) for part in fault["loc"]]
-    if not location:  # settings that exclude each other, whose values would be a dump of all settings
-        return str(fault["msg"]).removeprefix("Value error, ")
-    field = ".".join(location)
-    where = "" if not location or location[0] in values else " (from the environment)"
-    if fault["type"] == "missing":
-        return f'field "{field}" is required'
+    if not location:  # Settings that exclude each other. Their input would be a dump of all settings.
+        return source, str(fault["msg"]).removeprefix("Value error, ")
+    first, missing = location[0], fault["type"] == "missing"
+    variable = _find_variable(settings, first)
+    if first in spellings:
+        source, location = spellings[first], location[1:]
+    elif variable is not None and not (first in values if missing else _is_among(values, location)):
+        source, location = f"environment: {variable}", location[1:]
+    field = f'field "{".".join(location)}"'
+    if missing:
+        return source, f"{field} is required"
     value = repr(fault["input"])
-    return f'field "{field}"{where}: {fault["msg"]}, got {value if len(value) <= 60 else value[:57] + "..."}'
+    got = value if len(value) <= 60 else value[:57] + "..."
+    if first in spellings and not location:
+        return f"{source} {str(fault['input'])[:60]}", describe_fault(fault)
+    return source, f"{field + ': ' if location else ''}{describe_fault(fault)}, got {got}"
+
+
+def _is_among(values: Mapping[str, Any], location: list[str]) -> bool:
+    """Whether these values include the one at a location, which may also come from a variable."""
+    inner: Any = values
+    for part in location:
+        if isinstance(inner, Mapping):
+            if part not in inner:
+                return False
+            inner = inner[part]
+    return True
 
 
 def unknown_fields(settings: type[EnvironmentModel], values: Mapping[str, Any]) -> list[str]:
-    """One sentence for each key that is not a field of `settings`."""
+    """Describe each key that is not a field of `settings`."""
     known = _names(settings) | {"_source"}
-    refused = reserved(settings._group)  # they end the start, and need no warning
+    refused = reserved_names(settings._group)  # These are errors, so a warning is not needed.
     faults = []
     for key in values:
         if key not in known and key not in refused:
-            close = difflib.get_close_matches(key, known, n=1)
-            hint = f'did you mean "{close[0]}"?' if close else ""
+            meant = suggest(key, known)
+            hint = f'did you mean "{meant}"?' if meant else ""
             for place, kind in PLACES.items():
                 if kind is not settings and key in _names(kind):
                     hint = f"it belongs in {place}"
@@ -156,9 +218,9 @@ def unknown_fields(settings: type[EnvironmentModel], values: Mapping[str, Any]) 
 
 
 def misplaced_parameters(values: Mapping[str, Any]) -> list[str]:
-    """A sentence for each key of `parameters` that belongs one level up, or is nearly one of its declared keys.
+    """Describe each key of `parameters` that belongs one level up, or resembles a declared key.
 
-    Runtimes read further keys of their own.
+    Other keys are allowed, because runtimes can read them.
     """
     parameters = values.get("parameters")
     if not isinstance(parameters, dict):
@@ -166,13 +228,13 @@ def misplaced_parameters(values: Mapping[str, Any]) -> list[str]:
     declared, above = _names(ModelParameters), _names(ModelSettings)
     faults = []
     for key in parameters.keys() - declared:
-        close = difflib.get_close_matches(key, declared, n=1, cutoff=CLOSE)
+        meant = suggest(key, declared, CLOSE)
         if key in above:
             faults.append(
                 f'"{key}" in parameters has no effect; it belongs one level up, next to "parameters"'
             )
-        elif close:
-            faults.append(f'"{key}" in parameters is unknown; did you mean "{close[0]}"?')
+        elif meant:
+            faults.append(f'"{key}" in parameters is unknown; did you mean "{meant}"?')
     return sorted(faults)
 
 

@@ -1,4 +1,4 @@
-"""`ServerStart`: what a command line says about the settings of a server."""
+"""`ServerStart`: the settings on the command line."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,11 +6,14 @@ from typing import Any
 
 @dataclass
 class ServerStart:
-    """The settings of `server start` beside those in the file and the environment. Plug-ins change them."""
+    """The settings of `server start` that do not come from a file or the environment. Plug-ins can change
+    them."""
 
     flags: dict[str, Any]
-    """Values that win over the file and the environment, by setting. Flags of plug-ins have their names, with `_`."""
+    """Values by setting, which override the file and the environment. A plug-in's flag has its name, with `_`
+    for `-`."""
     defaults: dict[str, Any]
-    """Values of settings that flags, file and environment do not name."""
+    """Values of settings that are not set by flags, the file or the environment."""
     classic: bool | None = field(default=False, compare=False)
-    """Whether an app with `App.classic` is served. None before the app is imported, when only its log is set up."""
+    """Whether an app with `App.classic` is served. None before the app is imported, when only logging is set
+    up."""

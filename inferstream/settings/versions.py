@@ -1,19 +1,21 @@
-"""The order of versions: which one answers calls that name none."""
+"""The order of versions, which determines the default version."""
 
 from collections.abc import Iterable
 from functools import cmp_to_key
 
 
 def newest(versions: Iterable[str | None]) -> str | None:
-    """The version of calls without a version: no version at all, else the highest.
+    """Return the version for calls without a version: the unversioned model if it exists, or the highest
+    version.
 
-    Sorted first: numbers and texts together may have no highest, and the choice must not depend on the load order.
+    Versions are sorted first, because a mix of numbers and other strings may have no highest version, and the
+    result must not depend on the load order.
     """
-    return max(sorted(versions, key=str), key=cmp_to_key(_compared))
+    return max(sorted(versions, key=str), key=cmp_to_key(_compare))
 
 
-def _compared(first: str | None, second: str | None) -> int:
-    """Above 0 if `first` is newer: unversioned first, two numbers as numbers, others as texts."""
+def _compare(first: str | None, second: str | None) -> int:
+    """Compare two versions: unversioned is newest, two numbers compare as numbers, others as strings."""
     if not first or not second:
         return (not first) - (not second)
     try:

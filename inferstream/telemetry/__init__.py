@@ -1,1 +1,1 @@
-"""Meters and log lines, for operators."""
+"""Metrics and logs."""

@@ -1,4 +1,4 @@
-"""The access log: a record of each call that has ended, the places where records go, and its subscribers."""
+"""The access log: records of finished calls, and the sinks and subscribers that receive them."""
 
 import asyncio
 import logging
@@ -10,41 +10,41 @@ import msgspec
 from ..concurrency.channel import Channel
 
 ACCESS = "inferstream.access"
-"""The logger of the access log."""
+"""The name of the access logger."""
 
 logger = logging.getLogger(ACCESS)
 
 LINE = "%s %s %s%s%s: %s, %.1f ms, %d %s%s"
-"""Dialect, operation, model, its version, status, time, responses, and the client if it is known."""
+"""API, operation, model, version, status, duration, number of responses, and the client if it is known."""
 
 
 class AccessRecord(msgspec.Struct, array_like=True, gc=False):
-    """A call that has ended, or a request that was refused before it became a call."""
+    """A call that has finished, or a request that was rejected before it became a call."""
 
     time: float
-    """When it ended, in seconds since 1970."""
+    """The end of the call, in seconds since the epoch."""
     face: str
-    """The dialect that it came in; `process` for a call of this process."""
+    """The API of the request, or `process` for an in-process call."""
     operation: str
-    """`infer`, `stream`, or the method and path of a request that is no inference."""
+    """`infer`, `stream`, or the method and path of a request other than inference."""
     model: str
     version: str
     status: str
-    """`success`, `cancelled` if the client left, or the code of the error."""
+    """`success`, `cancelled` if the client disconnected, or the error code."""
     seconds: float
     items: int
-    """Responses."""
+    """The number of responses."""
     principal: str
     id: str
     """The id of the V2 request."""
     trace_id: str
     error: str
-    """The message of the error; empty without one."""
+    """The error message, or ""."""
     request_id: str = ""
-    """The X-Request-Id; empty without one."""
+    """The X-Request-Id, or ""."""
 
     def fields(self) -> dict[str, str | int | float]:
-        """The record as an object for logs in JSON, without what is empty."""
+        """Return the non-empty fields, as an object for JSON logs."""
         fields: dict[str, str | int | float] = {
             "face": self.face,
             "operation": self.operation,
@@ -63,7 +63,7 @@ class AccessRecord(msgspec.Struct, array_like=True, gc=False):
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """The record of `fields` and a `time`. A missing field is empty."""
+        """Build a record from `fields`, which include `time`. Missing fields are empty."""
         values: dict[str, Any] = {
             name: fields.get(name, 0 if kind in (int, float) else "")
             for name, kind in cls.__annotations__.items()
@@ -72,16 +72,19 @@ class AccessRecord(msgspec.Struct, array_like=True, gc=False):
 
 
 Sink = Callable[[AccessRecord], object]
-"""Takes a record. It may not raise or wait."""
+"""A function that receives a record. It must not raise or block."""
 
 
 class AccessLines:
-    """The sinks of one application or front end. `changed` is called when the first one comes or the last one goes."""
+    """The sinks of one application or front-end process.
+
+    `changed` is called when the first sink is added and when the last one is removed.
+    """
 
     def __init__(self, *sinks: Sink) -> None:
         self._sinks = sinks
         self.on = bool(sinks)
-        """Whether any sink wants records."""
+        """Whether any sink has been added."""
         self.changed: Callable[[bool], object] = lambda _: None
 
     def add(self, sink: Sink) -> None:
@@ -102,7 +105,7 @@ class AccessLines:
 
 
 def log(record: AccessRecord) -> None:
-    """Log a record on the logger `inferstream.access`."""
+    """Log a record with the logger `inferstream.access`."""
     if not logger.isEnabledFor(logging.INFO):
         return
     extra: dict[str, Any] = {"fields": record.fields()}
@@ -122,17 +125,17 @@ def log(record: AccessRecord) -> None:
     )
 
 
-MOST_WAITING = 1024
-"""Records that wait for one subscriber. Further ones are dropped and counted."""
+MAX_WAITING = 1024
+"""The maximum number of records waiting for one subscriber. Additional ones are dropped and counted."""
 
-MOST_SUBSCRIBERS = 16
+MAX_SUBSCRIBERS = 16
 
 
 class Subscriber(Channel[AccessRecord]):
-    """Reads records as they come. A slow reader loses records, and learns how many."""
+    """Receives records as they are written. If it reads too slowly, records are dropped and counted."""
 
     def __init__(self, model: str | None, errors: bool) -> None:
-        super().__init__(MOST_WAITING)
+        super().__init__(MAX_WAITING)
         self._model = model
         self._errors = errors
         self._dropped = 0
@@ -145,12 +148,15 @@ class Subscriber(Channel[AccessRecord]):
         else:
             self._dropped += 1
 
-    def lost(self, count: int) -> None:
-        """Records were dropped on their way here."""
+    def count_lost(self, count: int) -> None:
+        """Count records that were dropped before they reached this subscriber."""
         self._dropped += count
 
     async def read(self, seconds: float) -> tuple[list[AccessRecord], int]:
-        """The records since the last time, after at most so many seconds, and how many were dropped."""
+        """Return the records since the last call, and the number of dropped ones.
+
+        Waits up to `seconds` for the first record.
+        """
         if self.open and not self._items:
             try:
                 async with asyncio.timeout(seconds):
@@ -164,21 +170,21 @@ class Subscriber(Channel[AccessRecord]):
 
 
 class Subscribers:
-    """The subscribers at one front end. They see the records of all front ends."""
+    """The subscribers in one front-end process. They receive the records of all front-end processes."""
 
     def __init__(self, lines: AccessLines) -> None:
         self._lines = lines
         self._subscribers: list[Subscriber] = []
         self.changed: Callable[[bool], object] = lambda _: None
-        """Called when the first one comes and when the last one goes."""
+        """Called when the first subscriber is added and when the last one is removed."""
 
     @property
     def full(self) -> bool:
-        """Whether there are as many as may be."""
-        return len(self._subscribers) >= MOST_SUBSCRIBERS
+        """Whether the maximum number of subscribers is reached."""
+        return len(self._subscribers) >= MAX_SUBSCRIBERS
 
     def open(self, model: str | None, errors: bool) -> Subscriber:
-        """A new subscriber, until `close`."""
+        """Add a subscriber. Pass it to `close` when done."""
         subscriber = Subscriber(model, errors)
         self._subscribers.append(subscriber)
         self._lines.add(subscriber.put)
@@ -193,9 +199,9 @@ class Subscribers:
             self.changed(False)
 
     def put_foreign(self, records: list[AccessRecord], dropped: int) -> None:
-        """Show the subscribers records of another front end."""
+        """Pass records from another front-end process to the subscribers."""
         for subscriber in self._subscribers:
-            subscriber.lost(dropped)
+            subscriber.count_lost(dropped)
             for record in records:
                 subscriber.put(record)
 

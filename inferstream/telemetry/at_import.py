@@ -1,22 +1,23 @@
-"""Changes a module of a library when model code imports it."""
+"""Patches library modules when model code imports them."""
 
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 
-def at_import(module: str, change: Callable[[ModuleType], None]) -> None:
-    """Call `change` with the module: now if it is imported, else right after its import."""
+def patch_at_import(module: str, change: Callable[[ModuleType], None]) -> None:
+    """Call `change` with a module: now if it is already imported, otherwise right after its import."""
     if module in sys.modules:
-        change(sys.modules[module])
+        change(import_module(module))  # waits for another thread that is still importing it
     elif not any(isinstance(finder, _AtImport) and finder.module == module for finder in sys.meta_path):
         sys.meta_path.insert(0, _AtImport(module, change))
 
 
 class _AtImport(MetaPathFinder):
-    """Waits for the module, because most workers never import it, and it takes a fifth of their start."""
+    """A finder that waits for the import. Importing the module early would slow the start of every worker."""
 
     def __init__(self, module: str, change: Callable[[ModuleType], None]) -> None:
         self.module = module
@@ -36,5 +37,5 @@ class _AtImport(MetaPathFinder):
                 execute(module)
                 self._change(module)
 
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # a loader of this module alone
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # private to this module
         return spec

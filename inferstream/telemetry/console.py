@@ -1,4 +1,4 @@
-"""Lines of a terminal: log records and access lines, short, coloured, and never waited for."""
+"""Terminal output: log records and access lines, short, coloured, and written without blocking the caller."""
 
 import logging
 import os
@@ -11,55 +11,59 @@ from functools import lru_cache
 from time import localtime, monotonic, sleep, strftime
 from typing import Any, ClassVar, TextIO
 
-from ..extensions import DIALECTS, loaded
+from ..extensions.entries import DIALECTS
+from ..extensions.loading import load_group
 from .access import ACCESS, AccessRecord, Sink, log
-from .logs import LineFormatter, escaped
+from .logs import LineFormatter, escape
 
-MOST_WAITING = 4096
-"""Access lines that wait for a terminal. Further ones are dropped and counted."""
+MAX_WAITING = 4096
+"""The maximum number of access lines waiting for the terminal. Additional ones are dropped and counted."""
 
 GATHERING = 0.02
-"""Seconds that access lines are gathered before one write."""
+"""The time in seconds to collect access lines before a write."""
 
 LAST_LINES = 0.5
-"""Seconds that a terminal has at the end of the process to take the lines that wait."""
+"""The time in seconds to write the waiting lines when the process exits."""
 
 TITLES = {"grpc": "gRPC", "websocket": "WebSocket"}
-"""The names of dialects for people. Those of HTTP and doors add theirs. Others are REST, or SSE if they stream."""
+"""Display names of APIs.
+
+HTTP APIs and transports add theirs. Other calls are shown as REST, or SSE if they stream.
+"""
 
 GREEN, YELLOW, RED, DIM, PLAIN = "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
 ERASE = "\r\x1b[K"
-"""Puts the cursor at the start of the line, and erases it."""
+"""Moves the cursor to the start of the line and erases it."""
 
 _STATUS = {"success": GREEN, "cancelled": YELLOW, "internal": RED, "worker_lost": RED, "out_of_memory": RED}
 
 
 class StatusLine:
-    """A line at the bottom of the terminal that changes, as while models load."""
+    """A changing line at the bottom of the terminal, for example while models load."""
 
     shown = False
-    """Whether there is one now. Whatever else is written erases it first."""
+    """Whether the line is visible. All other output erases it first."""
 
     before_loads: ClassVar[list[Callable[[], str]]] = []
     """Functions that describe work before models load, such as downloads. They return "" when idle."""
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a person may be looking at this stream."""
+    """Whether a stream is an interactive terminal."""
     try:
         return stream is not None and stream.isatty()
-    except ValueError:  # it is closed
+    except ValueError:  # closed
         return False
 
 
-def coloured(stream: TextIO) -> bool:
-    """Whether a stream takes colours: https://no-color.org."""
+def supports_colours(stream: TextIO) -> bool:
+    """Whether a stream supports colours (see https://no-color.org)."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class TerminalFormatter(LineFormatter):
-    """`12:00:00 message`, with the level where it is a warning, and the logger where it is not ours."""
+    """`12:00:00 message`, with the level unless it is INFO, and the logger unless it is inferstream's."""
 
     def __init__(self, colours: bool) -> None:
         super().__init__()
@@ -79,9 +83,9 @@ class TerminalFormatter(LineFormatter):
 
 
 class Console(logging.Handler):
-    """Writes access lines to a terminal from a thread, so that one that is slow holds nothing up.
+    """Writes access lines to a terminal from a thread, so that a slow terminal does not block calls.
 
-    The thread starts with the first line. Lines that are more than `MOST_WAITING` are dropped, and their count shown.
+    The thread starts with the first line. Lines beyond `MAX_WAITING` are dropped, and their number is shown.
     """
 
     def __init__(self, descriptor: int, colours: bool) -> None:
@@ -96,8 +100,8 @@ class Console(logging.Handler):
         self._writing = threading.Lock()
 
     def put(self, record: AccessRecord) -> None:
-        """Show a record soon. Takes no lock and writes nothing, so it never waits."""
-        if len(self._waiting) >= MOST_WAITING:
+        """Queue a record. Takes no lock and writes nothing, so it never blocks."""
+        if len(self._waiting) >= MAX_WAITING:
             self._dropped += 1
             return
         self._waiting.append(record)
@@ -109,12 +113,12 @@ class Console(logging.Handler):
             self._wake.set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Records that other code logs on `inferstream.access` go the way of all others."""
+        """Pass records that other code logs to `inferstream.access` to the handlers of the root logger."""
         for handler in logging.getLogger().handlers:
             handler.handle(record)
 
     def flush(self) -> None:
-        """Write what waits, at the end of the process. A terminal that takes nothing is left alone."""
+        """Write the waiting lines at process exit. Gives up if the terminal accepts no output."""
         if self._writing.acquire(timeout=LAST_LINES):
             try:
                 self._drain(monotonic() + LAST_LINES)
@@ -142,7 +146,7 @@ class Console(logging.Handler):
             self._write((erase + "\n".join(lines) + "\n").encode(errors="replace"), until)
 
     def _write(self, data: bytes, until: float | None) -> None:
-        """Write all of it. Not through `sys.stdout`, whose lock the event loop needs for its own records."""
+        """Write all data, bypassing `sys.stdout`, whose lock the event loop needs for log records."""
         while data:
             if until is not None and not select.select([], [self._descriptor], [], until - monotonic())[1]:
                 return
@@ -150,35 +154,35 @@ class Console(logging.Handler):
                 data = data[os.write(self._descriptor, data if until is None else data[:1024]) :]
             except BlockingIOError:
                 select.select([], [self._descriptor], [], 1.0)
-            except OSError:  # the terminal is gone
+            except OSError:  # the terminal was closed
                 return
 
 
 def access_line(record: AccessRecord, colours: bool) -> str:
-    """A record as a line: time, face, model, status, milliseconds, items, client, error."""
+    """Format a record: time, API, model, status, milliseconds, items, client, error."""
     seconds = int(record.time)
     head = _head(record.face, record.operation, record.model, record.version, record.status, colours)
     line = f"{_clock(seconds)} {head} {record.seconds * 1000:>9.1f} ms"
     if record.operation == "stream" or record.items > 1:
         line += f"  {record.items} {'item' if record.items == 1 else 'items'}"
     if record.principal:
-        line += f"  {escaped(record.principal)}"
+        line += f"  {escape(record.principal)}"
     if record.error:
-        error = escaped(record.error)
+        error = escape(record.error)
         line += f"  {DIM}{error}{PLAIN}" if colours else f"  {error}"
     return line
 
 
 class AccessFormatter:
-    """Formats the records that `/v2/access` sends as the lines of a terminal, in colour if `stream` takes colours."""
+    """Formats the records from `/v2/access` as terminal lines, in colour if `stream` supports it."""
 
     def __init__(self, stream: TextIO) -> None:
-        for _ in loaded(DIALECTS, strict=False):
-            pass  # a dialect adds its title when it is imported
-        self._colours = coloured(stream)
+        for _ in load_group(DIALECTS, strict=False):
+            pass  # importing a dialect adds its title
+        self._colours = supports_colours(stream)
 
     def format(self, fields: Mapping[str, Any]) -> str:
-        """The line of a record. A missing field is empty."""
+        """Format the fields of a record. Missing fields are empty."""
         return access_line(AccessRecord.from_fields(fields), self._colours)
 
 
@@ -189,12 +193,12 @@ def _clock(seconds: int) -> str:
 
 @lru_cache(1024)
 def _head(face: str, operation: str, model: str, version: str, status: str, colours: bool) -> str:
-    """Face, model and status in columns. Most calls have those of another one."""
-    if face == "http":  # no call of a model
+    """Format the API, model and status as columns. Cached, because most calls repeat a combination."""
+    if face == "http":  # not a model call
         shown, _, model = operation.partition(" ")
     else:
         shown = TITLES.get(face) or ("SSE" if operation == "stream" else "REST")
-    name = escaped(f"{model}:{version}" if version else model)
+    name = escape(f"{model}:{version}" if version else model)
     text = f"{'ok' if status == 'success' else status.replace('_', ' '):<9}"
     if colours:
         text = f"{_STATUS.get(status, YELLOW)}{text}{PLAIN}"
@@ -202,15 +206,15 @@ def _head(face: str, operation: str, model: str, version: str, status: str, colo
 
 
 def access_sink() -> Sink:
-    """The console's own lines where the command has set them up, else records of the logger."""
+    """Return the console's sink if a console is configured, otherwise `log`."""
     handlers = logging.getLogger(ACCESS).handlers
     return next((handler.put for handler in handlers if isinstance(handler, Console)), log)
 
 
 def configure_console(structured: bool, custom: object) -> None:
-    """Where standard output is a terminal, show records in short form, and the access log through a `Console`.
+    """If standard output is a terminal, use short log lines, and a `Console` for the access log.
 
-    Call it after `configure_logging`. JSON, and loggers that the settings configure, stay as they are.
+    Call it after `configure_logging`. JSON logs and loggers configured in the settings are not changed.
     """
     access = logging.getLogger(ACCESS)
     for handler in access.handlers:
@@ -219,9 +223,9 @@ def configure_console(structured: bool, custom: object) -> None:
             access.propagate = True
     if structured or custom or not is_terminal(sys.stdout):
         return
-    colours = coloured(sys.stdout)
+    colours = supports_colours(sys.stdout)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(TerminalFormatter(colours))
-        handler.addFilter(lambda record: not getattr(record, "brief", False))  # the banner says it
+        handler.addFilter(lambda record: not getattr(record, "brief", False))  # already in the banner
     access.addHandler(Console(sys.stdout.fileno(), colours))
     access.propagate = False

@@ -1,4 +1,4 @@
-"""The model and the request whose code is running, for log lines and custom metrics."""
+"""The model and request of the running code, for log lines and custom metrics."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -8,11 +8,17 @@ from contextvars import ContextVar
 from ..context import request_id_var
 
 model_var: ContextVar[tuple[str, str]] = ContextVar("model", default=("", ""))
-"""The name and the version of the model whose code is running; empty elsewhere, and for a model without a version."""
+"""The name and version of the model whose code is running.
+
+Empty strings outside of models or without a version.
+"""
 
 
 def get_logger(area: str) -> logging.Logger:
-    """The logger of an area of the server, such as `runtimes`, with the level and the format of the settings."""
+    """Return the logger of a server area, such as `runtimes`.
+
+    It uses the level and format from the settings.
+    """
     return logging.getLogger(f"{__package__.partition('.')[0]}.{area}")
 
 
@@ -20,17 +26,17 @@ def _no_span() -> tuple[str, str] | None:
     return None
 
 
-_current_span: Callable[[], tuple[str, str] | None] = _no_span  # until there is a tracer
+_current_span: Callable[[], tuple[str, str] | None] = _no_span  # until a tracer is set
 
 
-def trace_by(current: Callable[[], tuple[str, str] | None]) -> None:
-    """Let log lines have the trace id and the span id that `current` returns from now on."""
+def set_span_source(current: Callable[[], tuple[str, str] | None]) -> None:
+    """Add the trace id and span id that `current` returns to all log lines from now on."""
     global _current_span
     _current_span = current
 
 
 def call_fields() -> dict[str, str]:
-    """What identifies the call whose code is running: its span, and the id that its client gave it."""
+    """Return the identifiers of the current call: trace and span id, and the client's request id."""
     span = _current_span()
     fields = {} if span is None else {"trace_id": span[0], "span_id": span[1]}
     if request_id := request_id_var.get():

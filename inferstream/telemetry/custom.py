@@ -1,4 +1,4 @@
-"""Metrics of model code, made by `inferstream.register` and fed by `inferstream.log`."""
+"""Metrics of model code, created by `inferstream.register` and recorded by `inferstream.log`."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,40 +11,40 @@ if TYPE_CHECKING:
 
 
 class Sink(Protocol):
-    """Keeps the numbers in another process."""
+    """Stores the values in another process."""
 
-    def registered(self, name: str, description: str) -> None: ...
+    def register(self, name: str, description: str) -> None: ...
 
-    def logged(self, model: str, version: str, values: dict[str, float]) -> None: ...
+    def log(self, model: str, version: str, values: dict[str, float]) -> None: ...
 
 
 class CustomMetrics:
-    """Histograms that model code registers and feeds, labelled with the model."""
+    """Histograms that model code registers and records, labelled with the model."""
 
     def __init__(self) -> None:
         self._histograms: dict[str, Histogram] = {}
         self.sink: Sink | None = None
-        """Set in a worker, so that the server keeps the numbers, also after the worker has ended."""
+        """Set in a worker, so that the server process stores the values, which must outlive the worker."""
 
     def register(self, name: str, description: str) -> "Histogram":
-        """The histogram of this name, made on first use."""
+        """Return the histogram with this name, which is created on first use."""
         if name not in self._histograms:
-            from prometheus_client import Histogram  # late: most workers start without it
+            from prometheus_client import Histogram  # imported lazily: few workers need it
 
             self._histograms[name] = Histogram(
                 name, description, labelnames=["model_name", "model_version"], registry=None
             )
             if self.sink is not None:
-                self.sink.registered(name, description)
+                self.sink.register(name, description)
         return self._histograms[name]
 
     def get(self, name: str) -> "Histogram | None":
         return self._histograms.get(name)
 
     def log(self, **values: float) -> None:
-        """Record one value per metric for the model whose code is running: a number, or an array of one.
+        """Record one value per metric for the running model: a number or an array of one element.
 
-        Raises RuntimeError outside model code, TypeError and ValueError for other values.
+        Raises RuntimeError outside of model code, and TypeError or ValueError for other values.
         """
         model, version = model_var.get()
         if not model:
@@ -55,7 +55,7 @@ class CustomMetrics:
         histograms = {name: self.register(name, f"Custom metric {name}") for name in values}
         numbers = {name: _number(name, value) for name, value in values.items()}
         if self.sink is not None:
-            self.sink.logged(model, version, numbers)
+            self.sink.log(model, version, numbers)
             return
         for name, histogram in histograms.items():
             histogram.labels(model_name=model, model_version=version).observe(numbers[name])
@@ -73,7 +73,7 @@ def _number(name: str, value: Any) -> float:
 
 
 CUSTOM = CustomMetrics()
-"""The registry of all model code."""
+"""The metrics of all model code in this process."""
 
 log = CUSTOM.log
 register = CUSTOM.register

@@ -1,4 +1,4 @@
-"""Names of the outcomes of calls in metrics and logs."""
+"""Names of call outcomes in metrics and logs."""
 
 from ..errors import Abandoned, InferstreamError
 

@@ -1,4 +1,4 @@
-"""Prometheus' families of the meters that sets declare, and their sums over several processes."""
+"""Prometheus metric families of meter sets, and their sums over several processes."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ FAMILIES: dict[str, Any] = {
 def families(
     kind: type[MeterSet], sets: Iterable[tuple[Sequence[str], MeterSet]], prefix: str = "rest_server"
 ) -> Iterable[Metric]:
-    """The families of these sets' meters, each set with the values of its labels, in the declared order."""
+    """Return the families of these sets. Each set is paired with its label values, in the declared order."""
     made: dict[str, Any] = {}
     for meter in kind.declared.values():
         if meter.name not in made:
@@ -52,7 +52,7 @@ def _add(family: Any, labels: list[str], value: Any) -> None:
 
 
 class Family(NamedTuple):
-    """The numbers of one metric in one process, each with the name and labels of its series."""
+    """The samples of one metric in one process, each with the name and labels of its series."""
 
     name: str
     documentation: str
@@ -60,8 +60,8 @@ class Family(NamedTuple):
     samples: list[tuple[str, dict[str, str], float]]
 
 
-def families_of(metrics: Iterable[Metric]) -> list[Family]:
-    """The families of these metrics, for another process to add."""
+def to_families(metrics: Iterable[Metric]) -> list[Family]:
+    """Convert metrics to a form that another process can add up."""
     return [
         Family(
             metric.name,
@@ -74,14 +74,17 @@ def families_of(metrics: Iterable[Metric]) -> list[Family]:
 
 
 class Sums(Collector):
-    """Adds up series with the same name and labels. All our own meters may be added."""
+    """Adds up series with the same name and labels, which is valid for all meters of inferstream."""
 
     def __init__(self) -> None:
         self._families: dict[str, Family] = {}
         self._values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
 
     def add(self, families: Iterable[Family], *, over: bool = False) -> None:
-        """Add the numbers of a process; without gauges if it is `over`."""
+        """Add the values of a process.
+
+        Set `over` if the process has exited, to skip its gauges.
+        """
         for family in families:
             if over and family.kind == "gauge":
                 continue

@@ -1,6 +1,6 @@
-"""Files of the metrics that model code makes in workers with `prometheus_client`.
+"""Files for metrics that model code defines in workers with `prometheus_client`.
 
-The library supports several processes by files: each process writes its numbers, and a scrape adds them up.
+The library supports multiple processes with files: each process writes its values, and a scrape adds them up.
 """
 
 import fcntl
@@ -26,17 +26,17 @@ logger = logging.getLogger("inferstream.telemetry")
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 PREFIX = "inferstream-metrics-"
-"""With this a folder's name begins."""
+"""The prefix of folder names."""
 
 
 class MetricFiles:
-    """A folder for the workers of one server. A new worker continues the numbers of one that has ended.
+    """A folder for the metric files of one server's workers. A new worker reuses the files of an exited one.
 
-    So counters never decrease, and there are no more files than there were workers at once.
+    This way, counters never decrease, and the number of files is bounded by the number of concurrent workers.
     """
 
     def __init__(self, root: str | None) -> None:
-        """Makes the folder that the environment names, or no metric of model code could be counted in this process.
+        """Create the folder in PROMETHEUS_MULTIPROC_DIR, if set. This process cannot count metrics otherwise.
 
         Raises InvalidSettings if that fails.
         """
@@ -53,22 +53,25 @@ class MetricFiles:
         self._ended: set[int] = set()
 
     def variables(self) -> dict[str, str]:
-        """Environment variables for workers; empty if no file can be written. Makes the folder."""
+        """Create the folder, and return the environment variables for workers.
+
+        Empty if no file can be written.
+        """
         if self._folder is None:
             try:
                 self._make(Path(self._root or tempfile.gettempdir()))
             except OSError as error:
-                logger.warning("metrics that model code in workers makes itself are not shown: %s", error)
+                logger.warning("custom metrics of workers are not available: %s", error)
                 return {}
         return {VARIABLE: str(self._folder)}
 
     def _make(self, root: Path) -> None:
-        """Make the folder, and remove those of servers that were killed: nobody has locked them. Raises OSError."""
+        """Create the folder, and remove unlocked folders, whose servers were killed. Raises OSError."""
         root.mkdir(parents=True, exist_ok=True)
         self._folder = making = Path(tempfile.mkdtemp(prefix=f"making-{PREFIX}", dir=root))
         self._lock = _lock(making)
         if self._lock is None:
-            return  # without its lock it keeps a name that no other server removes
+            return  # without a lock, keep the name that no other server removes
         self._folder = making.rename(root / making.name.removeprefix("making-"))
         for folder in root.glob(f"{PREFIX}*"):
             lock = _lock(folder)
@@ -76,31 +79,31 @@ class MetricFiles:
                 shutil.rmtree(folder, ignore_errors=True)
                 os.close(lock)
 
-    def started(self, pid: int) -> None:
-        """A worker has started and runs no model's code yet."""
+    def add_worker(self, pid: int) -> None:
+        """Register a worker that has started but has not run model code yet."""
         self._ended.discard(pid)
-        ended = next((old for old in self._ended if not _lives(old)), None)
+        ended = next((old for old in self._ended if not _is_alive(old)), None)
         if ended is not None:
             self._ended.remove(ended)
-            for file in self._of(ended):
+            for file in self._list_files(ended):
                 file.rename(file.with_name(file.name.replace(f"_{ended}.db", f"_{pid}.db")))
 
-    def ended(self, pid: int) -> None:
-        """A worker has ended or is about to. Its gauges are removed."""
-        for file in self._of(pid):
+    def mark_dead(self, pid: int) -> None:
+        """Register a worker that has exited or is about to. Its gauges are removed."""
+        for file in self._list_files(pid):
             if file.name.startswith("gauge_"):
                 file.unlink(missing_ok=True)
         self._ended.add(pid)
 
     def collect(self) -> Iterable[Metric]:
-        """The numbers of all workers, added up."""
+        """Return the metrics of all workers, added up."""
         if self._folder is None:
             return ()
         try:
             paths = map(str, self._folder.glob("*.db"))
             metrics: Iterable[Metric] = MultiProcessCollector.merge(paths)  # type: ignore[no-untyped-call]  # untyped
         except (OSError, RuntimeError, ValueError, struct.error) as error:
-            logger.warning("the metrics of workers cannot be read: %s", error)
+            logger.warning("reading the metrics of workers failed: %s", error)
             return ()
         return metrics
 
@@ -112,15 +115,18 @@ class MetricFiles:
             os.close(self._lock)
             self._lock = None
 
-    def _of(self, pid: int) -> list[Path]:
-        """The files of a process. A pattern for each would stay: `fnmatch` keeps the last 32,768."""
+    def _list_files(self, pid: int) -> list[Path]:
+        """Return the files of a process.
+
+        Does not use `glob`, because `fnmatch` would cache a pattern per process.
+        """
         if self._folder is None:
             return []
         return [file for file in self._folder.iterdir() if file.name.endswith(f"_{pid}.db")]
 
 
 class ModelMetrics(Collector):
-    """The library's default registry, without metrics of the process, and the files of workers."""
+    """The default registry of `prometheus_client` without process metrics, plus the files of workers."""
 
     def __init__(self, files: MetricFiles) -> None:
         self._files = files
@@ -133,12 +139,12 @@ class ModelMetrics(Collector):
         for metric in chain(here, self._files.collect()):
             family = families.setdefault(metric.name, metric)
             if family is not metric:
-                family.samples = _summed([*family.samples, *metric.samples])
+                family.samples = _sum_samples([*family.samples, *metric.samples])
         return families.values()
 
 
-def _summed(samples: list[Sample]) -> list[Sample]:
-    """One sample for each name and labels. A model may run here, and another with the same code in workers."""
+def _sum_samples(samples: list[Sample]) -> list[Sample]:
+    """Add up samples with the same name and labels. Models with the same code may run here and in workers."""
     sums: dict[object, Sample] = {}
     for sample in samples:
         key = (sample.name, tuple(sorted(sample.labels.items())))
@@ -148,9 +154,9 @@ def _summed(samples: list[Sample]) -> list[Sample]:
 
 
 def _lock(folder: Path) -> int | None:
-    """Lock a folder of this user for as long as the process lives, whatever ends it; None if it cannot be had.
+    """Lock a folder that this user owns until the process exits. Returns its descriptor, or None on failure.
 
-    A process id would not do, because containers may share the folder's parent.
+    A process id would not suffice, because containers may share the parent folder.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -160,13 +166,13 @@ def _lock(folder: Path) -> int | None:
         if os.fstat(descriptor).st_uid == os.getuid():
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return descriptor
-    except OSError:  # another server has it, or the file system has no locks
+    except OSError:  # locked by another server, or the file system does not support locks
         pass
     os.close(descriptor)
     return None
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except OSError as error:

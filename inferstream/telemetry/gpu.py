@@ -1,4 +1,4 @@
-"""Memory of GPUs, as far as a library that is there tells it. A scrape asks; requests do not."""
+"""GPU memory, read at scrape time from a library that is already installed or imported."""
 
 import logging
 import sys
@@ -12,7 +12,7 @@ logger = logging.getLogger("inferstream.telemetry")
 
 
 class DeviceMemory(NamedTuple):
-    """The memory of one GPU in bytes, of all its processes."""
+    """The memory of one GPU in bytes, over all processes."""
 
     device: str
     used: int
@@ -20,7 +20,7 @@ class DeviceMemory(NamedTuple):
 
 
 class GpuMemory(Collector):
-    """Asks NVIDIA's library `pynvml` if it is installed, else PyTorch if this process has imported it."""
+    """Reads GPU memory with `pynvml` if it is installed, otherwise with PyTorch if this process has imported it."""
 
     def __init__(self) -> None:
         self._nvml: Any = None
@@ -35,23 +35,23 @@ class GpuMemory(Collector):
             for each in self._devices():
                 used.add_metric([each.device], each.used)
                 total.add_metric([each.device], each.total)
-        except Exception as error:  # of a library, of any kind
+        except Exception as error:  # a library can raise anything
             if not self._failed:
-                logger.warning("the memory of GPUs cannot be read: %s: %s", type(error).__name__, error)
+                logger.warning("reading GPU memory failed: %s: %s", type(error).__name__, error)
             self._failed = True
         return (used, total)
 
     def _devices(self) -> Iterable[DeviceMemory]:
-        if not self._sought:  # at the first scrape, because most servers have no GPU
+        if not self._sought:  # on the first scrape: most servers have no GPU
             self._sought = True
-            self._nvml = _nvml()
-        return _torch() if self._nvml is None else _of_nvml(self._nvml)
+            self._nvml = _load_nvml()
+        return _read_torch() if self._nvml is None else _read_nvml(self._nvml)
 
 
-def _nvml() -> Any:
-    """The library that reads the memory of all devices; None without it or a driver."""
+def _load_nvml() -> Any:
+    """Return the initialized `pynvml` module, or None if it or the driver is missing."""
     try:
-        import pynvml  # late: it is optional
+        import pynvml  # imported lazily: it is optional
     except ImportError:
         return None
     try:
@@ -61,15 +61,15 @@ def _nvml() -> Any:
     return pynvml
 
 
-def _of_nvml(pynvml: Any) -> Iterator[DeviceMemory]:
+def _read_nvml(pynvml: Any) -> Iterator[DeviceMemory]:
     for index in range(pynvml.nvmlDeviceGetCount()):
         memory = pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(index))
         yield DeviceMemory(str(index), memory.used, memory.total)
 
 
-def memory_of_processes(processes: Sequence[int]) -> dict[str, int]:
-    """Bytes that these processes hold on each device; nothing without `pynvml` or a driver."""
-    if (pynvml := _nvml()) is None:
+def measure_processes(processes: Sequence[int]) -> dict[str, int]:
+    """Return the bytes that these processes use on each device. Empty without `pynvml` or a driver."""
+    if (pynvml := _load_nvml()) is None:
         return {}
     held: dict[str, int] = {}
     for index in range(pynvml.nvmlDeviceGetCount()):
@@ -82,13 +82,13 @@ def memory_of_processes(processes: Sequence[int]) -> dict[str, int]:
     return held
 
 
-def _torch() -> Iterator[DeviceMemory]:
-    """The devices on which PyTorch has memory in this process. It is never imported for this."""
+def _read_torch() -> Iterator[DeviceMemory]:
+    """Yield the devices on which PyTorch uses memory in this process. PyTorch is never imported for this."""
     torch: Any = sys.modules.get("torch")
     cuda = getattr(torch, "cuda", None)
     if cuda is None or not cuda.is_initialized():
         return
     for index in range(cuda.device_count()):
-        if cuda.memory_reserved(index):  # a question about another device would take memory there
+        if cuda.memory_reserved(index):  # querying an unused device would allocate memory on it
             free, total = cuda.mem_get_info(index)
             yield DeviceMemory(str(index), total - free, total)

@@ -1,4 +1,4 @@
-"""The meter of the requests in flight, and the error of one that has no room."""
+"""Meters of the bytes in flight, and the error for a request that exceeds their limit."""
 
 from ..concurrency.inflight import InflightBytes, NoRoom
 from ..errors import Code, ModelError, Overloaded
@@ -6,7 +6,10 @@ from .meter_set import Single, counter, gauge
 
 
 class InflightExceeded(Overloaded, ModelError, NoRoom):
-    """A request has no room beside those in flight: status 503, because no queue of a model is full."""
+    """A request exceeds the limit of bytes in flight.
+
+    The status is 503, because the limit applies to the server, not to the queue of a model.
+    """
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -17,16 +20,16 @@ class InflightExceeded(Overloaded, ModelError, NoRoom):
 
 
 class InflightMeters(Single):
-    """The bytes of this process."""
+    """Bytes in flight in this process."""
 
     held = gauge(
         "inferstream_inflight_bytes",
-        "Bytes of large bodies in flight, and of tensors that wait",
+        "Bytes of large request bodies in progress, and of tensors in queues",
         read=lambda self: self.bytes.held,
     )
     refused = counter(
         "inferstream_inflight_refused",
-        "Requests refused because of max_inflight_bytes",
+        "Requests rejected because of max_inflight_bytes",
         read=lambda self: self.bytes.refused,
     )
 

@@ -1,4 +1,4 @@
-"""Files of lines of JSON, to which a thread appends. A full disk stops nothing."""
+"""JSON Lines files that a background thread appends to. A full disk does not stop the server."""
 
 import os
 from collections.abc import Sequence
@@ -13,17 +13,16 @@ from .background import BackgroundWriter
 class Timed(Protocol):
     @property
     def time(self) -> float:
-        """Seconds since 1970."""
+        """Seconds since the epoch."""
 
 
 Line = TypeVar("Line", bound=Timed)
 
 
 class LineFile(BackgroundWriter[Line]):
-    """Appends records to a file.
+    """Appends records to a file, which several processes can share.
 
-    Several processes may append to the same file. A file that was moved away is begun again.
-    Raises OSError if the file cannot be opened.
+    If the file is moved or removed, a new one is created. Raises OSError if the file cannot be opened.
     """
 
     def __init__(self, path: str) -> None:
@@ -37,16 +36,16 @@ class LineFile(BackgroundWriter[Line]):
         os.close(self._descriptor)
 
     def text(self, records: Sequence[Line]) -> bytes:
-        """A line for each record. Raises OSError where something beside the lines cannot be written."""
+        """Encode records as lines. Raises OSError if other data that belongs to them cannot be written."""
         return b"".join([self._encode(record) + b"\n" for record in records])
 
     def written(self) -> None:
-        """Called after a write."""
+        """Called after a successful write."""
 
     def write(self, batch: list[Line]) -> None:
         refused = self._refused
         try:
-            self.open_replaced()
+            self.reopen_if_rotated()
             text = self.text(batch)
             if dropped := self.lost(refused):
                 text = self._encode({"time": batch[0].time, "dropped": dropped}) + b"\n" + text
@@ -56,7 +55,7 @@ class LineFile(BackgroundWriter[Line]):
         except OSError as error:
             self.lose(len(batch), error.strerror or str(error))
             return
-        except Exception as error:  # of one record; the thread goes on with the next ones
+        except Exception as error:  # from one record; later records are still written
             self.lose(len(batch), f"{type(error).__name__}: {error}")
             return
         if written < len(text):
@@ -67,18 +66,21 @@ class LineFile(BackgroundWriter[Line]):
         self.settle(refused)
         self.written()
 
-    def open_replaced(self) -> None:
-        """Open the path again if another file, or none, is there now."""
+    def reopen_if_rotated(self) -> None:
+        """Open the path again if the file there was replaced or removed."""
         self._descriptor = self.reopen(self._target, self._descriptor)
 
     @staticmethod
     def open_private(path: str) -> int:
-        """Open a file to append to it, which its owner alone may read if it is new. Raises OSError."""
+        """Open a file for appending. A new file is only readable by its owner. Raises OSError."""
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     @classmethod
     def reopen(cls, path: str, descriptor: int) -> int:
-        """The descriptor of a file, or a new one if another file, or none, is at its path now. Raises OSError."""
+        """Return the descriptor of a file, or a new one if the file at its path was replaced or removed.
+
+        Raises OSError.
+        """
         with suppress(FileNotFoundError):
             if os.path.samestat(os.stat(path), os.fstat(descriptor)):
                 return descriptor

@@ -1,11 +1,11 @@
-"""Keys of clients in texts and contents that are written down."""
+"""Masks keys and credentials in logs and recorded requests."""
 
 import re
 from collections.abc import Iterable
 from urllib.parse import unquote, unquote_plus
 
 PREFIX = "ifs_"
-"""How each key begins."""
+"""The prefix of each key."""
 
 _KEY = re.compile(PREFIX + r"[A-Za-z0-9._-]{40,}")
 
@@ -17,35 +17,38 @@ _NAMES = (
     "authorization proxy-authorization cookie set-cookie"
 )
 SECRETS = frozenset(prefix + name for prefix in ("", "x-") for name in _NAMES.split())
-"""Names of headers and of parameters of queries whose values are credentials, by `plain_name`."""
+"""Names of headers and query parameters whose values are credentials, normalized by `plain_name`."""
 
 
 def plain_name(name: str) -> str:
-    """A name of a header or parameter as `SECRETS` has it."""
+    """Normalize the name of a header or parameter for a look-up in `SECRETS`."""
     return name.lower().replace("_", "-").removesuffix("-bin")
 
 
-def without_keys(text: str) -> str:
-    """A text for logs and messages, with each key in it replaced."""
+def mask_keys(text: str) -> str:
+    """Return a string in which all keys are masked, for logs and messages."""
     return _KEY.sub(f"{PREFIX}***", text) if PREFIX in text else text
 
 
 class CredentialMask:
-    """Hides credentials in requests that are written down: keys, and the values of headers and parameters by name."""
+    """Masks credentials in recorded requests.
+
+    These are keys, and the values of headers and parameters with certain names.
+    """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names` are further names, in lower case."""
+        """`names` are additional names, in lower case."""
         self.names = SECRETS.union(names)
 
     def hides(self, name: str) -> bool:
-        """Whether the value of a header or parameter of this name is a credential."""
+        """Whether a header or parameter of this name contains a credential."""
         return name.lower() in self.names or plain_name(name) in self.names
 
     def mask_target(self, target: str) -> str:
-        """The target of a request without keys, and without the values of credentials in its query."""
+        """Return a request target with all keys, and the values of credentials in its query, masked."""
         path, mark, query = target.partition("?")
-        if (plain := unquote(path)) != without_keys(plain):
-            path = without_keys(plain)
+        if (plain := unquote(path)) != mask_keys(plain):
+            path = mask_keys(plain)
         return path + mark + "".join(map(self._mask_parameter, re.split("([&;])", query)))
 
     def _mask_parameter(self, parameter: str) -> str:
@@ -53,4 +56,4 @@ class CredentialMask:
         plain = unquote_plus(parameter)
         if equals and self.hides(unquote_plus(name)):
             return f"{name}=***"
-        return without_keys(plain) if plain != without_keys(plain) else parameter
+        return mask_keys(plain) if plain != mask_keys(plain) else parameter

@@ -1,7 +1,7 @@
-"""Meters, each declared once: its kind, name, help and labels.
+"""Meter declarations: kind, name, help and labels of each metric.
 
-A scrape, the changes that a worker reports, and the table of the documentation read the declarations. The numbers are
-plain attributes of each set, so that counting costs one addition.
+The declarations are used by scrapes, by the reports of workers and by the table in the documentation. The
+values are plain attributes of each set, so that counting costs one addition.
 """
 
 from bisect import bisect_left
@@ -13,33 +13,33 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 Bounds = tuple[float, ...]
-"""The upper bounds of buckets, ascending; the last bucket has none."""
+"""The upper bounds of buckets, ascending. The last bucket is unbounded."""
 
 SECONDS: Bounds = (
-    *(0.0001, 0.00025, 0.0005),  # small calls, and streams that make several responses in a millisecond
+    *(0.0001, 0.00025, 0.0005),  # fast calls, and streams with several responses per millisecond
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
 )
 
 COUNTS: Bounds = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-"""Counts: calls in a queue, requests in a batch."""
+"""Bounds for counts, such as calls in a queue or requests in a batch."""
 
 TOKENS: Bounds = tuple(4**power for power in range(14))
-"""Tokens of a request. OpenTelemetry's convention for `gen_ai.client.token.usage` has these bounds."""
+"""Bounds for tokens of a request, as in the OpenTelemetry convention for `gen_ai.client.token.usage`."""
 
 
 class Buckets(NamedTuple):
-    """The bounds of the histograms of seconds that the settings may change."""
+    """The bounds of the histograms in seconds that the settings can change."""
 
     requests: Bounds = SECONDS
-    """Calls, HTTP requests and RPCs, from their arrival to their end."""
+    """Calls, HTTP requests and RPCs, from arrival to end."""
     first_item: Bounds = SECONDS
-    """From a call to the first response of its stream."""
+    """From the call to the first response of its stream."""
     between_items: Bounds = SECONDS
-    """From one response of a stream to the next."""
+    """Between two consecutive responses of a stream."""
 
 
 class Histogram:
-    """One bisect per observation, without the lock and the label lookup of prometheus_client."""
+    """A histogram with one bisect per observation, without the lock and label lookup of prometheus_client."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -50,7 +50,7 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """Observations so far."""
+        """The number of observations."""
         return sum(self.counts)
 
     def observe(self, value: float) -> None:
@@ -58,12 +58,12 @@ class Histogram:
         self.total += value
 
     def add(self, counts: list[int], total: float) -> None:
-        """Add the counts of another histogram with these bounds."""
+        """Add the counts of another histogram with the same bounds."""
         self.counts = [own + other for own, other in zip(self.counts, counts, strict=True)]
         self.total += total
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Cumulative counts by upper bound, as in the exposition format."""
+        """Return cumulative counts by upper bound, as in the exposition format."""
         buckets, running = [], 0
         for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
             running += count
@@ -75,7 +75,7 @@ Key = TypeVar("Key")
 
 
 class Durations(dict[Key, Histogram]):
-    """Histograms of seconds by what they are of; the first look at a key makes its own."""
+    """Histograms of seconds by key. Reading a new key creates its histogram."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
@@ -86,25 +86,31 @@ class Durations(dict[Key, Histogram]):
 
 
 class Meter(NamedTuple):
-    """The declaration of one series, or of one for each key if `by` names the labels of keys."""
+    """The declaration of one series, or of one per key if `by` contains the label names of the keys."""
 
     kind: Literal["gauge", "counter", "summary", "histogram"]
     name: str
-    """Prometheus' name."""
+    """The Prometheus name."""
     help: str
     bounds: Bounds = SECONDS
     labels: tuple[str, ...] | None = None
-    """The names of the set's labels in this metric, if it has others or fewer."""
+    """The label names of this metric, if they differ from the set's."""
     by: tuple[str, ...] = ()
     fixed: str | None = None
-    """The value of the label that `by` names, where several attributes are series of one metric."""
+    """The value of the label in `by`, if several attributes are series of one metric."""
     read: Callable[[Any], object] | None = None
-    """Makes the value from the set at a scrape, where it is no attribute. None and empty mappings have no series."""
+    """Computes the value from the set at scrape time, if it is not an attribute.
+
+    None and empty mappings have no series.
+    """
 
 
 def _declare(kind: str) -> Callable[..., Any]:
-    """A function whose result the type checker takes for the attribute's value, as that of a dataclass's field."""
-    return partial(Meter, kind)  # type: ignore[arg-type]  # one of the kinds
+    """Return a function that declares a meter.
+
+    Type checkers see its result as the attribute's value, as in dataclasses.
+    """
+    return partial(Meter, kind)  # type: ignore[arg-type]  # always a valid kind
 
 
 gauge = _declare("gauge")
@@ -114,18 +120,18 @@ histogram = _declare("histogram")
 
 
 class Changes(NamedTuple):
-    """Changes in one process since its last report, in the declared order of the meters."""
+    """The changes in one process since its last report, in the declared order of the meters."""
 
     numbers: list[int | float]
     histograms: list[tuple[list[int], float]]
 
 
 class MeterSet:
-    """Meters of one subject, declared as attributes of the class; each set has their numbers instead."""
+    """The meters of one subject, declared as class attributes. Instance attributes hold the values."""
 
     label_names: ClassVar[tuple[str, ...]] = ("model", "version")
     kinds: ClassVar[dict[str, type["MeterSet"]]] = {}
-    """Every class of sets, by the name that it has in frames of workers."""
+    """All subclasses, by their names in worker messages."""
     declared: ClassVar[dict[str, Meter]] = {}
     _numbers: ClassVar[list[str]] = []
     _histograms: ClassVar[list[str]] = []
@@ -136,7 +142,7 @@ class MeterSet:
         MeterSet.kinds[cls.__name__] = cls
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Meter)}
         for name in own:
-            delattr(cls, name)  # an attribute of the class would slow down each look at the set's own
+            delattr(cls, name)  # a class attribute would slow down each access to the instance attribute
         cls.declared = {**cls.declared, **own}
         counted = [(name, meter.kind) for name, meter in cls.declared.items() if meter.read is None]
         cls._numbers = [name for name, kind in counted if kind != "histogram"]
@@ -149,7 +155,7 @@ class MeterSet:
             setattr(self, name, Histogram(self.declared[name].bounds))
 
     def drain(self) -> Changes | None:
-        """Changes since the last call of this, for another process; None without any."""
+        """Return the changes since the last call, to send to another process, or None if nothing changed."""
         numbers = [getattr(self, name) for name in self._numbers]
         histograms = [getattr(self, name) for name in self._histograms]
         reported = self._reported or [0] * len(numbers)
@@ -168,7 +174,7 @@ class MeterSet:
             getattr(self, name).add(counts, total)
 
     def series(self, attribute: str) -> dict[tuple[str, ...], Any]:
-        """The values of a meter by its keys; by the empty key for a single value."""
+        """Return the values of a meter by key. A single value has an empty key."""
         meter = self.declared[attribute]
         value = getattr(self, attribute) if meter.read is None else meter.read(self)
         if meter.fixed is not None:
@@ -181,17 +187,17 @@ class MeterSet:
         return {name: getattr(self, name) for name in self._numbers if self.declared[name].kind == "gauge"}
 
     def take_back(self, share: "MeterSet") -> None:
-        """Take away the gauges of a process that has ended."""
+        """Subtract the gauges of a process that has exited."""
         for name, gauge in share.gauges().items():
             setattr(self, name, getattr(self, name) - gauge)
 
 
 class Single(MeterSet):
-    """Meters of a subject that there is once, without labels."""
+    """The meters of a unique subject, without labels."""
 
     label_names = ()
 
     def collect(self) -> "Iterable[Metric]":
-        from .families import families  # late: workers count without `prometheus_client`
+        from .families import families  # imported lazily: workers do not need `prometheus_client`
 
         return families(type(self), [((), self)])

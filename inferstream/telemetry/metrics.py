@@ -1,4 +1,4 @@
-"""Meters as plain numbers. A scrape turns them into Prometheus families."""
+"""All meters of the server, converted to Prometheus metric families at scrape time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -23,7 +23,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 class DoorMeters(MeterSet):
-    """HTTP requests by method, route template and status. The setting may name another prefix."""
+    """HTTP requests by method, route template and status. The prefix of their names is a setting."""
 
     label_names = ("app_name",)
 
@@ -39,7 +39,7 @@ class DoorMeters(MeterSet):
         by=("method", "path", "status_code"),
         read=lambda self: self.requests,
     )
-    in_progress: int = gauge("rest_server_requests_in_progress", "HTTP requests running", labels=())
+    in_progress: int = gauge("rest_server_requests_in_progress", "HTTP requests in progress", labels=())
     held: int = gauge("inferstream_held_streams", "Streams that their clients may resume", labels=())
 
     def __init__(self, bounds: Bounds = SECONDS) -> None:
@@ -48,15 +48,15 @@ class DoorMeters(MeterSet):
 
 
 class SocketMeters(Single):
-    """The numbers of all WebSockets. Their upgrades also count as HTTP requests."""
+    """Meters of all WebSocket connections. Their upgrade requests also count as HTTP requests."""
 
-    open: int = gauge("inferstream_websockets", "WebSockets that are open")
+    open: int = gauge("inferstream_websockets", "Open WebSockets")
     received: int = counter("inferstream_websocket_messages_received", "Messages received")
     sent: int = counter("inferstream_websocket_messages_sent", "Messages sent")
 
 
 class Meters(Collector):
-    """Every meter of the server. Prometheus calls `collect` at a scrape."""
+    """All meters of the server. The registry calls `collect` at scrape time."""
 
     def __init__(self, rest_prefix: str = "rest_server", buckets: Buckets = DEFAULT) -> None:
         self._buckets = buckets
@@ -64,13 +64,15 @@ class Meters(Collector):
         self.rest = DoorMeters(buckets.requests)
         self.rpcs: list[RpcMeters] = []
         self.sockets = SocketMeters()
+        self.shared: list[Single] = [self.sockets]
+        """The meters that belong to no model, such as the meters of the workers."""
         self._inflight = InflightMeters()
         self.inflight = self._inflight.bytes
         self._shown: dict[type[MeterSet], Collector | None] = {QueueMeters: None}
         self.elsewhere: Callable[[], Awaitable[bytes]] | None = None
-        """Fetches the meters of the whole server, where other processes serve too."""
+        """Fetches the metrics of the whole server, if it consists of several processes."""
         self.more: list[Callable[[], Awaitable[bytes]]] = []
-        """Each makes more text of a scrape, before the meters are read."""
+        """Functions that return additional text for a scrape. They are called before the meters are read."""
         self._rest_prefix = rest_prefix
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -79,43 +81,46 @@ class Meters(Collector):
         GCCollector(registry=self._registry)
         self._registry.register(CUSTOM)
 
-    def add(self, collector: Collector) -> None:
+    def add(self, collector: Collector | Single) -> None:
+        if isinstance(collector, Single):
+            self.shared.append(collector)
         self._registry.register(collector)
 
     def of(self, model: str, version: str | None) -> ModelMeters:
-        """The meters of a model. They survive its reloads, as counters must."""
+        """Return the meters of a model. They survive reloads, because counters must not decrease."""
         return self.models.setdefault((model, version), ModelMeters(model, version, self._buckets))
 
     def rpc(self, kind: str, service: str, method: str) -> RpcMeters:
-        """The meters of one more RPC."""
+        """Create the meters of an RPC."""
         self.rpcs.append(RpcMeters(kind, service, method, self._buckets.requests))
         return self.rpcs[-1]
 
     def show(self, kind: type[MeterSet], shared: Collector | None = None) -> None:
-        """Show the families of a stage from now on, even without models that have any, and what its models share.
+        """Include the families of a stage in every scrape, even without models that have it.
 
-        Other families appear after these, with the first model that has them.
+        `shared` collects the metrics that all models with the stage share. Families of other stages follow
+        these, once a model has the stage.
         """
         self._shown[kind] = shared
 
     def exposition(self) -> bytes:
-        """All meters of this process in Prometheus' text format."""
+        """Return all meters of this process in the Prometheus text format."""
         return generate_latest(self._registry)
 
     async def scrape(self) -> bytes:
-        """All meters of the server in Prometheus' text format."""
+        """Return all meters of the server in the Prometheus text format."""
         return self.exposition() if self.elsewhere is None else await self.elsewhere()
 
     def families(self) -> Iterable[Metric]:
         return self._registry.collect()
 
     async def everywhere(self) -> Iterable[Metric]:
-        """The server's own meters, of all its processes."""
+        """Return the server's own metrics, summed over all of its processes."""
         if self.elsewhere is None:
             return self.collect()
         from prometheus_client.parser import (
             text_string_to_metric_families,
-        )  # late: for several processes alone
+        )  # imported lazily: only for several processes
 
         text = (await self.elsewhere()).decode()
         return await asyncio.to_thread(lambda: list(text_string_to_metric_families(text)))

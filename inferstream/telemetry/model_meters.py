@@ -1,7 +1,10 @@
 """Meters of the calls of one model."""
 
+import time
 from typing import TypeVar
 
+from ..errors import Code, InferstreamError
+from .ends import kind_of_end
 from .meter_set import Buckets, Durations, Histogram, MeterSet, counter, gauge, histogram, summary
 from .stages import ComputeMeters, KvMeters, QueueMeters, StepMeters, TokenMeters
 
@@ -12,7 +15,7 @@ OfStage = TypeVar("OfStage", bound=MeterSet)
 
 
 class StreamMeters(MeterSet):
-    """Responses in streams, the seconds to the first, and the seconds between them."""
+    """Responses in streams, the time to the first one, and the time between them."""
 
     items: int = counter(
         "inferstream_stream_items",
@@ -23,7 +26,7 @@ class StreamMeters(MeterSet):
     )
     gaps: Histogram = histogram(
         "inferstream_time_between_items_seconds",
-        "Seconds from one response of a stream to the next, its reader's included",
+        "Seconds between two responses of a stream, including the time of the reader",
     )
 
     def __init__(self, buckets: Buckets) -> None:
@@ -33,9 +36,7 @@ class StreamMeters(MeterSet):
 
 
 class ModelMeters(MeterSet):
-    success = counter(
-        "model_infer_request_success", "Calls answered in full", read=lambda self: self.won.count
-    )
+    success = counter("model_infer_request_success", "Calls that succeeded", read=lambda self: self.won.count)
     failure = counter(
         "model_infer_request_failure",
         "Calls that ended in an error",
@@ -73,22 +74,24 @@ class ModelMeters(MeterSet):
         self.labels = [model, version or ""]
         self._bounds = buckets.requests
         self.load_seconds: float | None = None
-        """Seconds that the load of the version which serves took; None where another process measures it."""
+        """How long the current version took to load, in seconds, or None if another process measures it."""
         self.durations: Durations[str] = Durations(buckets.requests)
-        """Seconds of calls by how they ended: `success`, or the code of their error."""
+        """Durations of calls in seconds, by outcome: `success` or the error code."""
         self.waited = 0.0
-        """Seconds that successful calls waited."""
+        """The total time that successful calls waited, in seconds."""
+        self.last_failure: tuple[float, str] | None = None
+        """The last call in which the model failed: seconds since 1970, and the error for the client."""
         self.last: float | None = None
-        """When the last call came, on the clock of `perf_counter`."""
+        """The time of the last call, on the clock of `perf_counter`."""
         self.streams = StreamMeters(buckets)
         self.queue = QueueMeters()
         self.stages: dict[type[MeterSet], MeterSet] = {QueueMeters: self.queue}
-        """The meters of single stages, for stages that have asked for them. Those of a worker are added to these."""
+        """The meters of stages that requested them. Reports of workers are added to these."""
         self.compute: ComputeMeters | None = None
 
     @property
     def every(self) -> Histogram:
-        """Seconds of all calls."""
+        """Durations of all calls in seconds."""
         every = Histogram(self._bounds)
         for durations in self.durations.values():
             every.add(durations.counts, durations.total)
@@ -96,39 +99,42 @@ class ModelMeters(MeterSet):
 
     @property
     def won(self) -> Histogram:
-        """Seconds of successful calls."""
+        """Durations of successful calls in seconds."""
         return self.durations.get("success") or Histogram(self._bounds)
 
     @property
     def ends(self) -> dict[str, int]:
-        """Calls by how they ended."""
+        """The number of calls by outcome."""
         return {end: durations.count for end, durations in self.durations.items()}
 
     @property
     def tokens(self) -> TokenMeters | None:
-        """Tokens of the calls of a model of text; None for another model."""
+        """The token meters of a language model. None for other models."""
         meters = self.stages.get(TokenMeters)
         return meters if isinstance(meters, TokenMeters) else None
 
     @property
     def waiting(self) -> int:
-        """Calls that wait, in the queue or for a place among the steps."""
+        """The number of calls that wait in the queue, or for a slot in continuous batching."""
         steps = self.stages.get(StepMeters)
         return self.queue.depth + (steps.waiting if isinstance(steps, StepMeters) else 0)
 
     @property
     def kv(self) -> KvMeters | None:
-        """The use of the model's KV caches; None if no process reports any."""
+        """The KV cache meters of the model, or None if no process reports them."""
         kv = self.stages.get(KvMeters)
         return kv if isinstance(kv, KvMeters) else None
 
-    def computing(self) -> ComputeMeters:
-        """Count executions apart from calls from now on."""
+    def count_executions_separately(self) -> ComputeMeters:
+        """Count executions separately from calls from now on."""
         self.compute = self.executions()
         return self.compute
 
     def executions(self) -> ComputeMeters:
-        """The executions so far. Where they are not counted apart, each successful call was one."""
+        """Return the executions so far.
+
+        If they are not counted separately, each successful call is one execution.
+        """
         return self.compute or ComputeMeters(self.won.count, self.won.total - self.waited)
 
     def of(self, kind: type[OfStage]) -> OfStage:
@@ -136,7 +142,16 @@ class ModelMeters(MeterSet):
         assert isinstance(meters, kind)
         return meters
 
-    def left_unopened(self) -> None:
-        """A call was cancelled before it was opened."""
-        self.queue.left(expired=False)
+    def count_failure(self, error: BaseException, seconds: float) -> None:
+        """Count a call that ended with an error after `seconds`."""
+        end = kind_of_end(error)
+        self.durations[end].observe(seconds)
+        if end == Code.INTERNAL.value:
+            # The text of any other exception may contain paths, and this one is sent to clients.
+            text = error.message if isinstance(error, InferstreamError) else type(error).__name__
+            self.last_failure = time.time(), text
+
+    def count_early_end(self) -> None:
+        """Count a call that was cancelled before it was opened."""
+        self.queue.count_early_exit(expired=False)
         self.durations["cancelled"].observe(0.0)

@@ -1,7 +1,8 @@
-"""Makes a JSON object of each line on standard output and standard error that is none, in a process of its own.
+"""Converts lines of standard output and standard error to JSON objects, in a separate process.
 
-C code and programs that models start write past the loggers, and a crash leaves its last words there. A thread could
-not read them while C code holds the interpreter lock. The process runs this file alone, without the package.
+C code and subprocesses of models bypass the loggers, and a crash writes its last messages there. A thread
+would not work, because it cannot run while C code holds the GIL. The process runs only this file, without
+importing the package.
 """
 
 import json
@@ -13,14 +14,14 @@ import threading
 from contextlib import suppress
 from datetime import UTC, datetime
 
-LONGEST_LINE = 2**20
-"""Bytes of a line. A longer one becomes several."""
+MAX_LINE_LENGTH = 2**20
+"""The maximum length of a line in bytes. Longer lines are split."""
 
 END = b"\0end\n"
-"""The line after which the process ends, although others still have the pipe open."""
+"""The line that stops the process, even if other processes still have the pipe open."""
 
 LAST_SECONDS = 2.0
-"""Seconds that the last lines have at the end of the server."""
+"""The time in seconds to write the last lines when the server exits."""
 
 STREAMS = {"stdout": 1, "stderr": 2}
 
@@ -29,7 +30,10 @@ _running: "list[subprocess.Popen[bytes]]" = []
 
 
 def wrap_output() -> None:
-    """Send this process's output, and that of its children, through the wrapper; a terminal stays as it is."""
+    """Redirect the output of this process and its children to the wrapper process.
+
+    Terminals are not redirected.
+    """
     pipes = {name: os.pipe() for name, target in STREAMS.items() if not os.isatty(target)}
     command = [sys.executable, "-I", "-S", __file__, *(f"{name}:{read}" for name, (read, _) in pipes.items())]
     sources = [read for read, _ in pipes.values()]
@@ -42,7 +46,7 @@ def wrap_output() -> None:
 
 
 def finish_output() -> None:
-    """Wait until the wrapper, if there is one, has written the last lines."""
+    """Wait until the wrapper process, if any, has written the last lines."""
     for wrapper in _running:
         for target in STREAMS.values():
             if not os.isatty(target):
@@ -52,8 +56,8 @@ def finish_output() -> None:
             wrapper.wait(LAST_SECONDS)
 
 
-def as_object(line: bytes, name: str) -> bytes:
-    """The line if it is a JSON object, else an object with its text; nothing for a blank line."""
+def wrap_in_object(line: bytes, name: str) -> bytes:
+    """Return a line unchanged if it is a JSON object, otherwise wrapped in one. Blank lines are removed."""
     if line.startswith(b"{") and line.endswith(b"}\n"):
         with suppress(ValueError):
             json.loads(line)
@@ -66,23 +70,23 @@ def as_object(line: bytes, name: str) -> bytes:
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "name": name,
         "level": "ERROR" if text.startswith("error: ") else usual,
-        "message": text.rsplit("\r", 1)[-1].removeprefix("error: "),  # progress bars write over themselves
+        "message": text.rsplit("\r", 1)[-1].removeprefix("error: "),  # progress bars overwrite themselves
     }
     return json.dumps(fields).encode() + b"\n"
 
 
 def _convert(source: int, name: str) -> None:
     with open(source, "rb") as lines:
-        while (line := lines.readline(LONGEST_LINE)) and line != END:
-            data = as_object(line, name)
-            with suppress(OSError):  # nobody reads any more; whoever writes here must not wait
+        while (line := lines.readline(MAX_LINE_LENGTH)) and line != END:
+            data = wrap_in_object(line, name)
+            with suppress(OSError):  # the reader is gone, and writers must not block
                 while data:
                     data = data[os.write(STREAMS[name], data) :]
 
 
 def _main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # it ends after the server, whose last lines it has
+        signal.signal(number, signal.SIG_IGN)  # it must exit after the server, to write its last lines
     for stream in sys.argv[1:]:
         name, _, source = stream.partition(":")
         threading.Thread(target=_convert, args=(int(source), name)).start()

@@ -1,7 +1,7 @@
-"""Requests of probes and scrapes: they are frequent, and logs and traces omit them."""
+"""Requests of probes and scrapes, which logs and traces omit because they are frequent."""
 
 PATHS = ("/v2/health/", "/health", "/metrics")
-"""How their paths begin."""
+"""Path prefixes of these requests."""
 
 RPCS = ("Check", "List", "Watch", "ServerLive", "ServerReady", "ModelReady")
-"""Their RPCs, without the service."""
+"""RPCs of probes, without the service name."""

@@ -1,15 +1,15 @@
-"""Meters of gRPC, with the names of py-grpc-prometheus, which MLServer uses."""
+"""gRPC meters with the names of py-grpc-prometheus, which MLServer uses."""
 
 from . import probes
 from .meter_set import SECONDS, Bounds, Histogram, MeterSet, counter, histogram
 
 
 class RpcMeters(MeterSet):
-    """The numbers of one RPC."""
+    """The meters of one RPC."""
 
     label_names = ("grpc_type", "grpc_service", "grpc_method")
 
-    started: int = counter("grpc_server_started", "RPCs begun")
+    started: int = counter("grpc_server_started", "RPCs started")
     received: int = counter("grpc_server_msg_received", "Messages received")
     sent: int = counter("grpc_server_msg_sent", "Messages sent")
     handled = counter("grpc_server_handled", "RPCs by status", by=("grpc_code",), read=lambda self: self.ends)
@@ -21,7 +21,7 @@ class RpcMeters(MeterSet):
         self.labels = [kind, service, method]
         self.name = f"{service}/{method}"
         self.unlogged = method in probes.RPCS
-        """Whether logs and traces omit it."""
+        """Whether logs and traces omit the RPC."""
         self.ends: dict[str, int] = {}
         self.duration = Histogram(bounds)
 
@@ -29,6 +29,6 @@ class RpcMeters(MeterSet):
     def path(self) -> str:
         return f"/{self.name}"
 
-    def ended(self, status: str, seconds: float) -> None:
+    def count_end(self, status: str, seconds: float) -> None:
         self.ends[status] = self.ends.get(status, 0) + 1
         self.duration.observe(seconds)

@@ -1,4 +1,4 @@
-"""Tracebacks without the frames of the server, for the person who wrote the model."""
+"""Tracebacks without the frames of the server, for model authors."""
 
 import asyncio
 import concurrent.futures
@@ -16,62 +16,62 @@ from typing import Any
 from ..errors import InferstreamError
 
 PACKAGES = ("fastapi", "grpc", "pydantic", "pydantic_core", "starlette", "typer", "uvicorn", "uvloop")
-"""Packages whose frames tell nothing of a model, beside our own and the library's machinery."""
+"""Packages whose frames are omitted, in addition to inferstream and parts of the standard library."""
 
 HINT = "--debug shows them"
 
 
 class RaisedElsewhere(Exception):
-    """An exception of another process, as the text of its traceback."""
+    """An exception raised in another process. Its message is the formatted traceback."""
 
 
-def explained(error: BaseException) -> str:
-    """What its author needs of a failure beside the message: the exception with the frames of their code."""
+def explain_error(error: BaseException) -> str:
+    """Return the exception behind a failure, with the frames of user code. Empty if the message suffices."""
     cause = error.__cause__
     if isinstance(cause, RaisedElsewhere):
         return str(cause)
     if notes := getattr(error, "__notes__", None):
         return "\n".join(notes)
-    if cause is None or (cause.__traceback__ is not None and not passed_own_code(cause)):
+    if cause is None or (cause.__traceback__ is not None and not involves_user_code(cause)):
         return ""
-    return _cut_text(cause)[0]
+    return _format_without_server(cause)[0]
 
 
-def own_frames(error: BaseException) -> str:
-    """The traceback of an error and of its causes, without frames of the server.
+def format_own_frames(error: BaseException) -> str:
+    """Return the traceback of an error and its causes, without frames of the server.
 
-    An error without any frame of the user keeps all, unless it says itself where the fault is, as one of syntax does.
-    One of the server's own errors says all in its message, so it is shown alone where no code of the user took part.
-    The last line gives the number of frames left out.
+    If no frame remains, all are shown, unless the error has its own location, as a SyntaxError does. Errors
+    of inferstream that did not pass through user code are shown without frames, because their message is
+    sufficient. The last line states the number of omitted frames.
     """
-    text, left_out = _cut_text(error)
+    text, left_out = _format_without_server(error)
     if not left_out:
         return text
     frames = "1 frame" if left_out == 1 else f"{left_out} frames"
     return f"{text}\n{frames} of the server left out; {HINT}"
 
 
-def _cut_text(error: BaseException) -> tuple[str, int]:
-    """The traceback, and the number of frames left out of it."""
+def _format_without_server(error: BaseException) -> tuple[str, int]:
+    """Return the traceback, and the number of omitted frames."""
     if isinstance(error, RaisedElsewhere):
         return str(error), 0
     whole = traceback.TracebackException.from_exception(error)
-    if isinstance(error, InferstreamError) and not any(map(_own, _chain(whole))):
+    if isinstance(error, InferstreamError) and not any(map(_select_own_frames, _chain(whole))):
         left_out = sum(len(each.stack) for each in _chain(whole))
         text = "".join(whole.format_exception_only()).rstrip("\n")
     else:
-        left_out = sum(map(_cut, _chain(whole)))
+        left_out = sum(map(_remove_server_frames, _chain(whole)))
         text = "".join(whole.format()).rstrip("\n")
     return text, left_out
 
 
-def passed_own_code(error: BaseException) -> bool:
-    """Whether code of the user raised an error or called what raised it."""
+def involves_user_code(error: BaseException) -> bool:
+    """Whether user code raised an error, or called the code that raised it."""
     return any(not is_of_server(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
 
 
-def located(function: Callable[..., Any]) -> str:
-    """File, line and name of a function, as a traceback writes them; empty for one in C."""
+def format_location(function: Callable[..., Any]) -> str:
+    """Return the file, line and name of a function as in a traceback, or "" for a C function."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return (
         "" if code is None else f'  File "{code.co_filename}", line {code.co_firstlineno}, in {code.co_name}'
@@ -79,7 +79,7 @@ def located(function: Callable[..., Any]) -> str:
 
 
 def _chain(error: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
-    """The error, its causes, its contexts, and the errors of groups."""
+    """Yield the error, its causes and contexts, and the errors of exception groups."""
     waiting = [error]
     while waiting:
         each = waiting.pop()
@@ -91,14 +91,14 @@ def _chain(error: traceback.TracebackException) -> Iterator[traceback.TracebackE
         ]
 
 
-def _own(error: traceback.TracebackException) -> list[traceback.FrameSummary]:
+def _select_own_frames(error: traceback.TracebackException) -> list[traceback.FrameSummary]:
     return [frame for frame in error.stack if not is_of_server(frame.filename)]
 
 
-def _cut(error: traceback.TracebackException) -> int:
-    """Remove the frames of the server; returns their number."""
-    own = _own(error)
-    if not own and not hasattr(error, "lineno"):  # which errors of syntax have, with the user's file
+def _remove_server_frames(error: traceback.TracebackException) -> int:
+    """Remove the frames of the server, and return their number."""
+    own = _select_own_frames(error)
+    if not own and not hasattr(error, "lineno"):  # only a SyntaxError has it, with the user's file
         return 0
     left_out = len(error.stack) - len(own)
     error.stack = traceback.StackSummary.from_list(own)
@@ -106,7 +106,7 @@ def _cut(error: traceback.TracebackException) -> int:
 
 
 def is_of_server(file: str) -> bool:
-    """Whether a file is of the server, of the libraries under it, or of Python's machinery."""
+    """Whether a file belongs to the server, a library that it uses, or a part of the standard library."""
     return file.startswith(_places())
 
 
@@ -124,7 +124,7 @@ def _folder(module: object) -> str:
     return f"{Path(str(getattr(module, '__file__', ''))).parent}{os.sep}"
 
 
-def one_line(error: BaseException) -> str:
-    """The class of an error, and the first line of its text."""
+def summarize_error(error: BaseException) -> str:
+    """Return the class of an error, and the first line of its message."""
     first = next(iter(str(error).strip().splitlines()), "")
     return f"{type(error).__name__}: {first}".rstrip(": ")

@@ -1,4 +1,4 @@
-"""The base class of V2 types that are pydantic models, with the dump defaults and older methods of model code."""
+"""The pydantic base class of V2 types, with its default dump options and the methods of pydantic 1."""
 
 from pathlib import Path
 from typing import Any, Self, cast
@@ -10,7 +10,7 @@ FieldValues = dict[str, Any]  # named here because a method called `dict` hides 
 
 
 class OlderNames:
-    """Class methods with pydantic 1's names, for model code that uses them."""
+    """The class methods of pydantic 1, for model code that uses them."""
 
     __slots__ = ()
 
@@ -28,10 +28,9 @@ class OlderNames:
 
 
 class BaseModel(OlderNames, pydantic.BaseModel):
-    """A V2 type, a pydantic model.
+    """The pydantic base class of V2 types.
 
-    `model_dump` and `model_dump_json` omit fields that were never set and fields that are None. `dict` keeps all
-    fields.
+    `model_dump` and `model_dump_json` omit fields that are unset or None. `dict` keeps all fields.
     """
 
     model_config = ConfigDict(protected_namespaces=(), use_enum_values=True)

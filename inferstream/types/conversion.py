@@ -1,4 +1,4 @@
-"""Converts Python values and raw bytes to exact tensor values, or raises ValueError."""
+"""Exact conversion of Python values and raw bytes to tensor values. Raises ValueError for inexact values."""
 
 import re
 import struct
@@ -13,11 +13,11 @@ import numpy.typing as npt
 from .datatypes import DTYPES, FLOATS
 
 MAX_RANK = 32
-"""Levels of nesting that `data` may have. NumPy's own limit is 64."""
+"""The maximum nesting depth of `data`. NumPy's limit is 64."""
 
 
 def flatten(values: Any) -> list[Any]:
-    """Nested lists as one flat list in row-major order; a single value becomes a list of one.
+    """Flatten nested lists in row-major order. A single value becomes a list of one.
 
     Raises ValueError for ragged nesting and for nesting deeper than `MAX_RANK`.
     """
@@ -25,7 +25,7 @@ def flatten(values: Any) -> list[Any]:
 
 
 def _flatten(values: Any) -> tuple[list[Any], set[type]]:
-    """The flat list and its types. `map` and `set` keep the loop in C."""
+    """Return the flat list and the types in it. `map` and `set` keep the loop in C."""
     if not isinstance(values, (list, tuple)):
         return ([], set()) if values is None else ([values], {type(values)})
     level: list[Any] = values if isinstance(values, list) else list(values)
@@ -47,10 +47,10 @@ _NUMBERS = {bool, *_REAL}
 
 
 def array_from_values(values: Any, datatype: str) -> npt.NDArray[Any]:
-    """Python values as a flat array of the dtype of `datatype`. No value changes.
+    """Convert Python values to a flat array of the dtype of `datatype`, without changing any value.
 
-    Raises ValueError for strings, fractions and overflows, which NumPy would parse, truncate and turn into
-    infinity. `None` becomes NaN in floating-point tensors only.
+    Raises ValueError for strings, fractions and overflows, which NumPy would parse, truncate or turn into
+    infinity. `None` becomes NaN, but only in floating-point tensors.
     """
     flat, kinds = _flatten(values)
     if not kinds <= _NUMBERS and any(issubclass(kind, np.generic) for kind in kinds):
@@ -79,7 +79,7 @@ def _floats(flat: list[Any], kinds: set[type], datatype: str, dtype: np.dtype[An
         raise ValueError(f"{datatype} needs a number, got {_brief(culprit)}")
     if dtype.itemsize < 8 and type(None) not in kinds:
         try:
-            # `struct` raises an error for an overflow, which NumPy does not, at the same speed.
+            # Unlike NumPy, `struct` raises an error for an overflow, at the same speed.
             packed = bytearray(_packer(len(flat), dtype.char)(*flat))
             return np.ndarray(len(flat), dtype, packed)
         except (OverflowError, struct.error):
@@ -116,21 +116,24 @@ def _integer(value: Any, datatype: str) -> int:
     if type(value) is int:
         return value
     if isinstance(value, float) and value.is_integer():
-        return whole(value, datatype)
+        return to_integer(value, datatype)
     raise ValueError(f"{datatype} needs an integer, got {_brief(value)}")
 
 
-def whole(value: float, datatype: str) -> int:
-    """The integer that a float is. Raises ValueError beyond 64 bits: parsers of JSON round such integers to floats."""
+def to_integer(value: float, datatype: str) -> int:
+    """Convert a float to an integer.
+
+    Raises ValueError beyond 64 bits, because JSON parsers round such integers to floats.
+    """
     if not -(2**63) < value < 2**64:
         raise ValueError(f"an integer beyond 64 bits is out of range for {datatype}")
     return int(value)
 
 
 def cast_exactly(array: npt.NDArray[Any], datatype: str) -> npt.NDArray[Any]:
-    """An array in the dtype of `datatype`. Floating-point values may lose precision.
+    """Cast an array to the dtype of `datatype`. Floating-point values may lose precision.
 
-    Raises ValueError when a value would wrap, be truncated, become infinite or change its kind.
+    Raises ValueError if a value would wrap, be truncated, become infinite or change its kind.
     """
     dtype = DTYPES[datatype]
     if array.dtype.kind not in "biuf":
@@ -145,9 +148,9 @@ def cast_exactly(array: npt.NDArray[Any], datatype: str) -> npt.NDArray[Any]:
 
 
 def as_array(value: Any) -> npt.NDArray[Any]:
-    """`np.asarray`, also of a torch tensor that has gradients, is on an accelerator, or holds bfloat16.
+    """Like `np.asarray`, but also accepts torch tensors with gradients, on an accelerator or in bfloat16.
 
-    Raises TypeError and ValueError.
+    Raises TypeError or ValueError.
     """
     if not hasattr(value, "detach"):
         return np.asarray(value)
@@ -161,9 +164,9 @@ def as_array(value: Any) -> npt.NDArray[Any]:
 
 
 def plain_array(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """An array of a subclass of NumPy's as a plain one. Masked values become NaN.
+    """Convert an instance of a NumPy subclass to a plain array. Masked values become NaN.
 
-    Raises ValueError for masked values of a type without NaN.
+    Raises ValueError for masked values of a dtype without NaN.
     """
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         if array.dtype.kind not in "fc":
@@ -175,7 +178,7 @@ def plain_array(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _check_finite(cast: npt.NDArray[Any], array: npt.NDArray[Any], datatype: str) -> None:
-    """Raise ValueError where a value of `array` became infinite in `cast`, its cast to `datatype`."""
+    """Raise ValueError if a value of `array` became infinite in `cast`, its cast to `datatype`."""
     if (np.isinf(cast) & ~np.isinf(array)).any():
         raise ValueError(f"a value is out of range for {datatype}")
 
@@ -202,10 +205,10 @@ TEXT = {str, bytes, type(None)}
 
 
 def cast_loosely(values: Any, datatype: str) -> npt.NDArray[Any]:
-    """Python values as an array of the dtype of `datatype` by NumPy's rules, in their own nesting.
+    """Convert Python values to an array of the dtype of `datatype` as NumPy does, with the same nesting.
 
-    `true` and `"1"` become numbers, fractions become integers by truncation, `None` becomes NaN.
-    Raises ValueError if NumPy cannot convert them.
+    `true` and `"1"` become numbers, fractions are truncated to integers, and `None` becomes NaN. Raises
+    ValueError if NumPy cannot convert them.
     """
     try:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -215,9 +218,9 @@ def cast_loosely(values: Any, datatype: str) -> npt.NDArray[Any]:
 
 
 def check_bytes(values: Any) -> int:
-    """The number of BYTES elements. Raises ValueError unless each is text, bytes or None."""
+    """Count BYTES elements. Raises ValueError unless each is a string, bytes or None."""
     if type(values) is list and TEXT.issuperset(map(type, values)):
-        return len(values)  # the usual case; saves half a microsecond
+        return len(values)  # The usual case, without the 0.5 µs of flattening.
     flat, kinds = _flatten(values)
     if not kinds <= TEXT:
         for value in flat:
@@ -227,9 +230,10 @@ def check_bytes(values: Any) -> int:
 
 
 def split_bytes(raw: memoryview | bytes, most: int | None = None) -> list[bytes]:
-    """The BYTES elements of a raw representation.
+    """Split raw contents into BYTES elements.
 
-    Raises ValueError when a length points past the end, when bytes are left over, and for more than `most` elements.
+    Raises ValueError if a length exceeds the remaining bytes, if bytes are left over, or for more than `most`
+    elements.
     """
     view = memoryview(raw)
     elements: list[bytes] = []
@@ -250,7 +254,7 @@ def split_bytes(raw: memoryview | bytes, most: int | None = None) -> list[bytes]
 
 
 def join_bytes(values: list[Any]) -> bytes:
-    """The raw representation of BYTES elements: a 4-byte little-endian length before each element."""
+    """Encode BYTES elements as raw contents: each element follows its 4-byte little-endian length."""
     parts: list[bytes] = []
     for value in values:
         element = to_bytes(value)
@@ -260,12 +264,15 @@ def join_bytes(values: list[Any]) -> bytes:
 
 
 def to_bytes(value: Any) -> bytes:
-    """A BYTES element as bytes. None is empty. Raises TypeError for other types than text and bytes."""
+    """Convert a BYTES element to bytes. None becomes empty bytes.
+
+    Raises TypeError unless the element is a string, bytes or None.
+    """
     if isinstance(value, str):
         return value.encode()
     if value is None:
         return b""
-    # `bytes` would convert the number 3 to three NULs.
+    # `bytes(3)` would return three NULs.
     return value if type(value) is bytes else bytes(memoryview(value))
 
 
@@ -275,5 +282,5 @@ def _brief(value: Any) -> str:
 
 
 def repr_without_address(value: Any) -> str:
-    """The `repr` of a value for clients, who must not see where it is in memory."""
+    """Return the `repr` of a value without memory addresses, which clients must not see."""
     return re.sub(" at 0x[0-9a-f]+", "", repr(value))

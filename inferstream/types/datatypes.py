@@ -1,4 +1,4 @@
-"""The datatypes of the V2 protocol and the NumPy dtypes that hold them."""
+"""The datatypes of the V2 protocol and the corresponding NumPy dtypes."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -12,7 +12,7 @@ import numpy.typing as npt
 class Datatype(str, Enum):
     """Element types of tensors (Open Inference Protocol, "Tensor Data Types").
 
-    BF16 is an extension of Triton: two bytes per element on the wire, `float32` in NumPy.
+    BF16 is a Triton extension: two bytes per element on the wire, `float32` in NumPy.
     """
 
     BOOL = "BOOL"
@@ -32,11 +32,11 @@ class Datatype(str, Enum):
 
 
 NAMES = {member: member.value for member in Datatype} | {member.value: member.value for member in Datatype}
-"""Plain names by enum member and by string. One lookup checks and normalises a name."""
+"""Datatype names, by enum member and by string. One lookup both checks and normalises a name."""
 
 
-def unknown(datatype: object) -> str:
-    """What is said of a datatype that `NAMES` does not have."""
+def describe_unknown(datatype: object) -> str:
+    """Return the error message for a datatype that is not in `NAMES`."""
     return f"unknown datatype {datatype!r}; known are {', '.join(Datatype.__members__)}"
 
 
@@ -55,17 +55,20 @@ DTYPES: dict[str, np.dtype[np.generic]] = {
     "FP32": np.dtype("<f4"),
     "FP64": np.dtype("<f8"),
 }
-"""The NumPy dtype of each datatype of fixed size."""
+"""The NumPy dtype of each fixed-size datatype."""
 
 WIRE_SIZES = {name: (2 if name == "BF16" else dtype.itemsize) for name, dtype in DTYPES.items()}
-"""Bytes of one element in raw contents; BYTES has no fixed size and is absent."""
+"""Bytes per element in raw contents. BYTES is absent, because its elements vary in size."""
 
 INTEGERS = frozenset(name for name, dtype in DTYPES.items() if dtype.kind in "iu")
 FLOATS = frozenset(name for name, dtype in DTYPES.items() if dtype.kind == "f")
 
 
 def check_size(size: int, datatype: str, shape: Sequence[int] | None = None) -> None:
-    """Raise ValueError unless so many bytes are raw values of `shape`, or any number of values (not BYTES)."""
+    """Raise ValueError unless the raw values of `shape` (not BYTES) take exactly `size` bytes.
+
+    If `shape` is None, any whole number of values is valid.
+    """
     each = WIRE_SIZES[datatype]
     if shape is None:
         if size % each:
@@ -74,23 +77,26 @@ def check_size(size: int, datatype: str, shape: Sequence[int] | None = None) -> 
         raise ValueError(f"shape {list(shape)} needs {needed} bytes of {datatype}, got {size}")
 
 
-def array_of(raw: memoryview | bytes, datatype: str) -> npt.NDArray[Any]:
-    """A flat array of raw values (not BYTES), without a copy but for BF16. Raises ValueError for half a value."""
+def view_raw(raw: memoryview | bytes, datatype: str) -> npt.NDArray[Any]:
+    """Return a flat array of raw values (not BYTES), without a copy except for BF16.
+
+    Raises ValueError if the size is not a multiple of the element size.
+    """
     if datatype == "BF16":
         return widen_bf16(raw)
     try:
         return np.frombuffer(raw, dtype=DTYPES[datatype])
     except ValueError:
-        check_size(len(raw), datatype)  # says it in the protocol's words
+        check_size(len(raw), datatype)  # raises an error in the terms of the protocol
         raise
 
 
 def widen_bf16(raw: memoryview | bytes) -> npt.NDArray[np.float32]:
-    """BF16 wire bytes to float32: BF16 is the upper half of a float32."""
+    """Convert raw BF16 to float32. A BF16 value is the upper half of a float32."""
     halves = np.frombuffer(raw, dtype="<u2")
     return (halves.astype("<u4") << 16).view("<f4")
 
 
 def narrow_bf16(array: npt.NDArray[np.float32]) -> bytes:
-    """float32 to BF16 wire bytes, truncating the lower half as Triton's clients do."""
+    """Convert float32 to raw BF16. The lower half is truncated, as in Triton clients."""
     return (np.ascontiguousarray(array, dtype="<f4").view("<u4") >> 16).astype("<u2").tobytes()

@@ -1,4 +1,4 @@
-"""Forms: what a model's requests and responses of single values hold beside the values, made once when it loads."""
+"""Layouts of requests and responses with single values, computed once when a model loads."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 
 KINDS: dict[str, type[Any]] = {"INT64": int, "FP64": float, "BYTES": str, "BOOL": bool}
-"""The types of values that need no conversion, by datatype."""
+"""Python types of values that are used without conversion, by datatype."""
 
 LEAST, LARGEST = -(2**63), 2**63 - 1
 
 
 class InputsForm:
-    """The inputs of a model that are all single values."""
+    """The inputs of a model, each of which has a single value."""
 
     __slots__ = ("datatypes", "kinds", "required")
 
@@ -22,7 +22,10 @@ class InputsForm:
         self.required = frozenset(datatypes).difference(optional)
 
     def fits(self, values: Mapping[str, Any]) -> bool:
-        """Whether these are the values of a request, each of the right type. Others may fit after a conversion."""
+        """Whether `values` are complete and of the right types.
+
+        If not, a conversion may still make them fit.
+        """
         kinds = self.kinds
         for name, value in values.items():
             kind = kinds.get(name)
@@ -32,10 +35,10 @@ class InputsForm:
 
 
 class OutputForm(msgspec.Struct, array_like=True, frozen=True, cache_hash=True):
-    """Everything of a response of one value but the value and the request's id.
+    """Everything in a single-value response except the value and the request id.
 
-    `base64` tells that the value is `bytes` which JSON holds as base64. The form of a model that is loaded again is
-    equal, so that what is cached for it stays one.
+    `base64` is True if the value is `bytes`, which JSON represents as base64. Forms are compared by value, so
+    a cache entry for a form stays valid when the model is reloaded.
     """
 
     model_name: str
@@ -47,10 +50,10 @@ class OutputForm(msgspec.Struct, array_like=True, frozen=True, cache_hash=True):
 
     @property
     def kind(self) -> type[Any]:
-        """The type of values that fit without a look at each, unless it is `int`: an integer may exceed 64 bits."""
+        """The Python type of a value that fits. An `int` must also be within 64 bits."""
         return bytes if self.base64 else KINDS[self.datatype]
 
     def fits(self, value: Any) -> bool:
-        """Whether this is the value of a response, of the right type. Another may fit after a conversion."""
+        """Whether `value` has the right type and range. If not, a conversion may still make it fit."""
         kind: type[Any] = bytes if self.base64 else KINDS[self.datatype]
         return type(value) is kind and (kind is not int or LEAST <= value <= LARGEST)

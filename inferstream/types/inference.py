@@ -1,4 +1,4 @@
-"""Inference requests and responses (Open Inference Protocol, "Inference Request JSON Object" and on)."""
+"""Inference requests and responses (Open Inference Protocol, "Inference Request JSON Object")."""
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
@@ -21,20 +21,20 @@ class InferenceRequest(
     Payload,
     fields={
         "id": (str | None, None),
-        # Model code may read the headers there.
+        # Always present, because model code can read the headers from it.
         "parameters": (Parameters | None, Field(default_factory=lambda: Parameters.aside(Headers(())))),
         "inputs": (list[RequestInput], ...),
         "outputs": (list[RequestOutput] | None, None),
     },
 ):
-    """A request to a model.
+    """An inference request.
 
-    The server sets `id` if the client did not. `outputs` names the outputs that the client asks for; None is all.
-    Headers are in `parameters.headers`.
+    If `id` is missing, the server generates one. `outputs` selects the outputs by name. If it is missing, the
+    model returns all outputs. The transport headers are in `parameters.headers`.
     """
 
-    # Where `form` is not None, the request holds `values` that fit it, by name, and no tensors: two tensors and their
-    # request were a quarter of a small REST call. Who reads or sets `inputs` turns it into a request of tensors.
+    # If `form` is set, the request holds `values` by name instead of tensors, which saves a quarter of the
+    # time of a small REST call. Reading or setting `inputs` converts it to tensors.
     __slots__ = ("_headers", "_inputs", "_parameters", "form", "id", "outputs", "references", "values")
 
     _headers: Mapping[str, str] | None
@@ -43,7 +43,7 @@ class InferenceRequest(
     id: str | None
     outputs: list[RequestOutput] | None
     references: tuple[str, ...]
-    """Parameters by which tensors refer to data that a stage still has to bring."""
+    """Names of tensor parameters that refer to data elsewhere, which no stage has fetched yet."""
     values: dict[str, Any]
 
     def _begin(self) -> None:
@@ -58,7 +58,7 @@ class InferenceRequest(
         parameters: Parameters | None = None,
         outputs: list[RequestOutput] | None = None,
     ) -> Self:
-        """A request of checked tensors, without validation."""
+        """Create a request from checked tensors, without validation."""
         request = new(cls)
         request.form = request._headers = None
         request.references = ()
@@ -70,7 +70,7 @@ class InferenceRequest(
 
     @classmethod
     def of_values(cls, form: InputsForm, values: dict[str, Any], id: str | None = None) -> Self:
-        """A request of values that fit `form`."""
+        """Create a request from values that fit `form`, without validation."""
         request = new(cls)
         request.form = form
         request.references = ()
@@ -83,7 +83,8 @@ class InferenceRequest(
         empty, slots = super().__getstate__()
         parameters = slots.get("_parameters")
         if parameters is not None and not parameters.given:
-            # Copies of parameters do not know that no client gave them, and would be in the dumps of the request's.
+            # A copy of the parameters would lose the marker that the client did not send them, and dumps
+            # would include them.
             slots |= {
                 "_parameters": None,
                 "_headers": Headers(()) if parameters.headers is None else parameters.headers,
@@ -117,25 +118,25 @@ class InferenceRequest(
         self._parameters = parameters
 
     def resolve(self, reference: str) -> None:
-        """Take a parameter from `references`, because the data of the tensors that have it are there."""
+        """Remove `reference` from `references`, once the tensors that use it have their data."""
         self.references = tuple(each for each in self.references if each != reference)
 
     def by_name(self, read: Callable[[RequestInput], T]) -> dict[str, T]:
-        """The values of the inputs by name. `read` gives the value of a tensor."""
+        """Return the input values by name. `read` converts a tensor to its value."""
         if self.form is not None:
             return self.values
         return {tensor.name: read(tensor) for tensor in self._inputs}
 
     @property
     def carried(self) -> CarriedHeaders | None:
-        """What makes a copy of the headers of the transport."""
+        """A function that builds a copy of the transport headers, and its arguments. None without headers."""
         headers = self._headers if self._parameters is None else self._parameters.headers
         if headers is None:
             return None
         return headers.carried if isinstance(headers, Headers) else (dict, headers)
 
     def carry(self, headers: Mapping[str, str]) -> Parameters | None:
-        """Hold the headers of the transport. Returns the parameters, or None if there are none yet."""
+        """Attach the transport headers. Returns the parameters, or None if there are none yet."""
         parameters = self._parameters
         if parameters is None:
             self._headers = headers
@@ -148,17 +149,20 @@ _OUTPUTS = {ResponseOutput}
 
 
 class ResponseVisitor(Protocol[T_co]):
-    """What is done with a response, by what it holds."""
+    """Handles a response according to its representation: a single value or tensors."""
 
     def value(self, form: OutputForm, response: "InferenceResponse") -> T_co:
-        """For a response of a `value` that fits `form`. The other method takes such a response too."""
+        """Handle a response whose `value` fits `form`. `tensors` also accepts such a response."""
 
     def tensors(self, response: "InferenceResponse") -> T_co:
-        """For any other response."""
+        """Handle any other response."""
 
 
 class _BesideValue(Generic[T]):
-    """A field of a response. In one of a value it is what the form says; who sets it gets a response of tensors."""
+    """A response field that is read from the form, if the response has one.
+
+    Setting it converts the response to tensors.
+    """
 
     __slots__ = ("_name", "_slot")
 
@@ -178,11 +182,14 @@ class _BesideValue(Generic[T]):
 
 
 class _Parameters(property):
-    """The parameters of a response, read for each token without a frame."""
+    """The parameters of a response.
+
+    The getter runs for every token, so it is implemented without a Python frame.
+    """
 
     if TYPE_CHECKING:
 
-        def __get__(  # type: ignore[override]  # that of property is for any type
+        def __get__(  # type: ignore[override]  # the signature of `property` accepts any object
             self, response: Any, owner: type | None = None, /
         ) -> Parameters | None: ...
 
@@ -197,13 +204,14 @@ class InferenceResponse(
         "outputs": (list[ResponseOutput], ...),
     },
 ):
-    """A response of a model: a single response, or one item of a stream.
+    """An inference response: a single response, or one item of a stream.
 
-    The server sets `id`, and `model_version` if it is absent. `parameters.headers` become headers of the transport.
+    The server sets `id`, and `model_version` if it is missing. `parameters.headers` are sent as transport
+    headers.
     """
 
-    # Where `form` is not None, the response holds one `value` that fits it, no tensor and no parameters: text, bytes,
-    # a number or a boolean. Who sets a field other than `id`, or reads `outputs`, turns it into a response of tensors.
+    # If `form` is set, the response holds one `value` (a string, bytes, a number or a boolean) and neither
+    # tensors nor parameters. Reading `outputs`, or setting any field except `id`, converts it to tensors.
     __slots__ = ("_model_name", "_model_version", "_outputs", "_parameters", "form", "id", "value")
 
     _parameters: Parameters | None
@@ -233,7 +241,7 @@ class InferenceResponse(
             and self.exact
             and not others
         ):
-            # What pydantic finds sound too, in a fifth of its time.
+            # pydantic would accept this, too, but its validation takes five times as long.
             self.form = None
             self.id = id
             self._model_name = model_name
@@ -262,7 +270,7 @@ class InferenceResponse(
         id: str | None = None,
         parameters: Parameters | None = None,
     ) -> Self:
-        """A response of checked tensors, without validation."""
+        """Create a response from checked tensors, without validation."""
         response = new(cls)
         response.form = None
         response.id = id
@@ -276,7 +284,7 @@ class InferenceResponse(
     model_version = _BesideValue[str | None]()
 
     def _set_parameters(self, parameters: Parameters | dict[str, Any] | None) -> None:
-        """Model code assigns what it would give to the constructor, dictionaries too."""
+        """Accept the types that the constructor accepts, including dictionaries."""
         if self.form is not None:
             self._expand(self.form)
         self._parameters = Parameters(**parameters) if isinstance(parameters, dict) else parameters
@@ -296,7 +304,7 @@ class InferenceResponse(
         self._outputs = outputs
 
     def _expand(self, form: OutputForm) -> None:
-        """Hold the value as a tensor."""
+        """Convert the value to a tensor."""
         data = TensorData([self.value], binary=form.base64)
         self.form = None
         self._model_name = form.model_name
@@ -304,13 +312,16 @@ class InferenceResponse(
         self._outputs = [ResponseOutput.of(form.name, [*form.shape], form.datatype, data)]
 
     def accept(self, visitor: ResponseVisitor[T]) -> T:
-        """What the visitor makes of the value, or of the tensors."""
+        """Pass the response to the matching method of the visitor, and return its result."""
         form = self.form
         return visitor.tensors(self) if form is None else visitor.value(form, self)
 
 
 def respond(form: OutputForm, value: Any, request_id: str | None) -> InferenceResponse:
-    """A response with a value that fits `form`. A function, because a class method costs a tenth of a token more."""
+    """Create a response from a value that fits `form`, without validation.
+
+    This is a function because calling a class method would make a token 10 % slower.
+    """
     response = new(InferenceResponse)
     response.form = form
     response.value = value

@@ -1,6 +1,7 @@
-"""Writes any Python value as JSON, and reads it: what is inside objects and lists has no tensor, and so no datatype.
+"""JSON encoding and decoding of any Python value.
 
-Bytes are base64, times and durations are ISO 8601, and missing values, NaN and infinities are null.
+It is used for the content of objects and lists, which have no datatype. Bytes are encoded as base64, times
+and durations as ISO 8601, and missing values, NaN and infinities as null.
 """
 
 import base64
@@ -21,7 +22,7 @@ import orjson
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, SchemaSerializer, to_json, to_jsonable_python
 
-from .json_schemas import adapted_schema
+from .json_schemas import adapt_schema
 
 _PLAIN = {str, int, float, bool, type(None), datetime, date, time, timedelta, Decimal, UUID}
 _MISSING = ("NaTType", "NAType")
@@ -29,18 +30,18 @@ _BYTES = (bytes, bytearray, memoryview)
 
 
 def encode(value: Any, *, text_bytes: bool = False, options: int = 0) -> bytes:
-    """Compact JSON of a value, as UTF-8. Raises TypeError, which names the type that JSON cannot hold.
+    """Encode a value as compact JSON in UTF-8. Raises TypeError naming a type that JSON cannot represent.
 
-    With `text_bytes`, bytes are UTF-8 text instead of base64, and others raise ValueError. `options` are those of
-    orjson.
+    With `text_bytes`, bytes are decoded as UTF-8 instead of written as base64, and invalid UTF-8 raises
+    ValueError. `options` are orjson options.
     """
     plain = text_value if text_bytes else plain_value
     try:
         return orjson.dumps(value, plain, orjson.OPT_NON_STR_KEYS | options)
     except orjson.JSONEncodeError:
-        pass  # keys that orjson does not take, integers beyond 64 bits, or a value that JSON cannot hold
+        pass  # keys that orjson rejects, integers beyond 64 bits, or a value that JSON cannot represent
     try:
-        return to_json(jsonable(value, plain), inf_nan_mode="null")
+        return to_json(to_jsonable(value, plain), inf_nan_mode="null")
     except RecursionError:
         raise TypeError("JSON cannot hold a value that is nested too deep, or refers to itself") from None
     except PydanticSerializationError as error:
@@ -48,61 +49,70 @@ def encode(value: Any, *, text_bytes: bool = False, options: int = 0) -> bytes:
 
 
 def decode(text: str | bytes) -> Any:
-    """The value of a JSON text, in which integers are exact. Raises orjson.JSONDecodeError."""
+    """Decode JSON with exact integers. Raises orjson.JSONDecodeError."""
     try:
-        return msgspec.json.decode(text)  # orjson makes floats of integers beyond 64 bits
+        return msgspec.json.decode(text)  # orjson turns integers beyond 64 bits into floats
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return orjson.loads(text)
 
 
 def encode_part(value: Any) -> bytes:
-    """The same for a value of a type that says nothing of it, such as `dict`: times in UTC end in Z, as pydantic's."""
+    """Encode a value with an untyped annotation such as `dict`. Times in UTC end in Z, as in pydantic."""
     return encode(value, options=orjson.OPT_UTC_Z)
 
 
-def rewritten(value: Any) -> Any:
-    """A value of any type within one that pydantic writes. Large ones cost a third of `jsonable`."""
+def convert_part(value: Any) -> Any:
+    """Convert a value of any type within a value that pydantic serializes.
+
+    For large values, this takes a third of the time of `to_jsonable`.
+    """
     return value if type(value) in _PLAIN else decode(encode_part(value))
 
 
-def jsonable(value: Any, plain: "Callable[[Any], Any] | None" = None) -> Any:
-    """A value in new lists and objects, of only what pydantic writes by itself. Raises TypeError."""
+def to_jsonable(value: Any, plain: "Callable[[Any], Any] | None" = None) -> Any:
+    """Copy a value into new lists and dicts that contain only types that pydantic serializes.
+
+    Raises TypeError for a value that JSON cannot represent.
+    """
     kind = type(value)
     if kind in _PLAIN:
         return value
     if isinstance(value, Mapping):
-        return {_key(key): jsonable(each, plain) for key, each in value.items()}
+        return {_key(key): to_jsonable(each, plain) for key, each in value.items()}
     if kind is list or kind is tuple:
-        return [jsonable(each, plain) for each in value]
+        return [to_jsonable(each, plain) for each in value]
     if kind is orjson.Fragment:
         return orjson.loads(orjson.dumps(value))
     if isinstance(value, BaseModel):
-        return _serializer(type(value)).to_python(value, mode="json", by_alias=True, fallback=jsonable)
+        return _serializer(type(value)).to_python(value, mode="json", by_alias=True, fallback=to_jsonable)
     if isinstance(value, Enum):
-        return jsonable(value.value, plain)
+        return to_jsonable(value.value, plain)
     if isinstance(value, str | int | float) and not isinstance(value, np.generic):
         base = next(each for each in (str, int, float) if isinstance(value, each))
         return base(value)
     if is_dataclass(value):
-        return {each.name: jsonable(getattr(value, each.name), plain) for each in fields(value)}
-    return jsonable((plain or plain_value)(value), plain)
+        return {each.name: to_jsonable(getattr(value, each.name), plain) for each in fields(value)}
+    return to_jsonable((plain or plain_value)(value), plain)
 
 
 def _key(key: Any) -> Any:
-    """A key of an object: text, as JSON has no other keys."""
-    value = jsonable(key)
+    """Convert an object key to a scalar. Raises TypeError for a list."""
+    value = to_jsonable(key)
     if isinstance(value, list):
         raise TypeError(f"JSON cannot hold a key of type {type(key).__name__}")
     return value
 
 
 def text_value(value: Any) -> Any:
-    """As `plain_value`, but bytes are UTF-8 text."""
+    """Like `plain_value`, but decode bytes as UTF-8."""
     return value.decode() if isinstance(value, bytes) else plain_value(value)
 
 
 def plain_value(value: Any) -> Any:
-    """What the JSON writer takes in place of a value. Raises TypeError for a value that JSON cannot hold."""
+    """Convert a value that the JSON encoder does not support.
+
+    Raises TypeError if JSON cannot represent it.
+    """
     if isinstance(value, _BYTES):
         return base64.b64encode(value).decode()
     if isinstance(value, np.generic):
@@ -110,7 +120,7 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return _array(value)
     if isinstance(value, BaseModel):
-        return orjson.Fragment(_serializer(type(value)).to_json(value, by_alias=True, fallback=jsonable))
+        return orjson.Fragment(_serializer(type(value)).to_json(value, by_alias=True, fallback=to_jsonable))
     name = type(value).__name__
     if name in _MISSING:
         return None
@@ -126,18 +136,18 @@ def plain_value(value: Any) -> Any:
 
 
 def _collection(value: Any, name: str) -> Any:
-    """What holds several values: objects of attrs and msgspec, data frames, series, tensors, sets and queues."""
+    """Convert a container: attrs and msgspec objects, data frames, series, tensors, sets and queues."""
     names = getattr(value, "__struct_fields__", None)
     if (attributes := getattr(type(value), "__attrs_attrs__", None)) is not None:
         names = [each.name for each in attributes]
     if names is not None:
         return {each: getattr(value, each) for each in names}
     if name == "DataFrame":
-        return columns_of(value)
+        return to_columns(value)
     if hasattr(value, "tolist"):
         try:
             return value.tolist()
-        except RuntimeError as error:  # of torch, for sparse, quantized and meta tensors
+        except RuntimeError as error:  # raised by torch for sparse, quantized and meta tensors
             reason = str(error).partition("\n")[0]
             raise TypeError(f"JSON cannot hold this {name}: {reason}") from None
     if isinstance(value, Mapping):
@@ -154,8 +164,8 @@ def _collection(value: Any, name: str) -> Any:
     raise TypeError(f"JSON cannot hold a value of type {name}")
 
 
-def columns_of(frame: Any) -> dict[str, list[Any]]:
-    """The columns of a data frame by name. Raises ValueError for two columns of one name."""
+def to_columns(frame: Any) -> dict[str, list[Any]]:
+    """Return the columns of a data frame by name. Raises ValueError for a duplicate name."""
     names = [*map(str, frame.columns)]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -195,7 +205,7 @@ def _array(array: npt.NDArray[Any]) -> Any:
 @lru_cache(256)
 def _serializer(model: type[BaseModel]) -> SchemaSerializer:
     schema = model.__pydantic_core_schema__
-    adapted = adapted_schema(schema, rewritten)
+    adapted = adapt_schema(schema, convert_part)
     if adapted == schema:
         return model.__pydantic_serializer__
     make: Any = SchemaSerializer

@@ -10,14 +10,17 @@ from .parameters import Parameters
 from .tensors import DatatypeName
 
 NULLABLE = "nullable"
-"""Parameter of an input of which null is a value: a missing one, or that of an optional input with another default."""
+"""Tensor parameter of an input that accepts null.
+
+Null means a missing value, or a value other than the default of an optional input.
+"""
 
 ROW_SCHEMA = "row_schema"
-"""Parameter of a described input whose rows are documents: the JSON schema of one, `array` or `object`."""
+"""Tensor parameter of an input whose rows are documents: the JSON schema of a row, `array` or `object`."""
 
 
 class MetadataTensor(BaseModel):
-    """A declared input or output. -1 in `shape` is any size."""
+    """A declared input or output. In `shape`, -1 is any size."""
 
     name: str
     datatype: DatatypeName
@@ -26,7 +29,7 @@ class MetadataTensor(BaseModel):
 
 
 class MetadataServerResponse(BaseModel):
-    """Response of `GET /v2`."""
+    """Server metadata: the response of `GET /v2`."""
 
     name: str
     version: str
@@ -34,7 +37,7 @@ class MetadataServerResponse(BaseModel):
 
 
 class MetadataModelResponse(BaseModel):
-    """Response of `GET /v2/models/{name}`."""
+    """Model metadata: the response of `GET /v2/models/{name}`."""
 
     name: str
     platform: str
@@ -67,13 +70,13 @@ class State(str, Enum):
 
 
 class RepositoryIndexRequest(BaseModel):
-    """Body of a request for the index. `ready: true` selects models that are ready."""
+    """Body of a request for the repository index. `ready: true` selects models that are ready."""
 
     ready: bool | None = None
 
 
 class RepositoryIndexResponseItem(BaseModel):
-    """One version of one model. `reason` says why it is not ready."""
+    """One version of one model. `reason` explains why the model is not ready, or is empty."""
 
     name: str
     version: str | None = None
@@ -82,7 +85,7 @@ class RepositoryIndexResponseItem(BaseModel):
 
 
 class RepositoryIndexResponse(RootModel[list[RepositoryIndexResponseItem]]):
-    """Response of the index: a list of items."""
+    """Response of the repository index: a list of items."""
 
     def __iter__(self) -> Iterator[RepositoryIndexResponseItem]:  # type: ignore[override]  # a list, not fields
         return iter(self.root)

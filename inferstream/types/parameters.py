@@ -1,4 +1,4 @@
-"""Parameters of payloads, and the headers of transports, which model code finds in them."""
+"""Parameters of requests, responses and tensors, including the transport headers that model code reads."""
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping
 from typing import Annotated, Any, Protocol, Self
@@ -10,7 +10,7 @@ from .base import BaseModel, FieldValues
 
 
 class Origin(Protocol):
-    """The context of an RPC or the exchange of a request, as far as headers need it."""
+    """The client of an RPC or HTTP request, as `Headers` exposes it."""
 
     @property
     def peer(self) -> str: ...
@@ -22,14 +22,14 @@ class Origin(Protocol):
 Pairs = Iterable[tuple[bytes | str, bytes | str]]
 
 CarriedHeaders = tuple[Callable[..., Mapping[str, str]], *tuple[Any, ...]]
-"""A function that makes headers, and its arguments."""
+"""A function that builds headers, and its arguments."""
 
 
 class Headers(MutableMapping[str, str]):
-    """Headers of a request, or metadata of an RPC, by lower-case name. The first access decodes them.
+    """Request headers or RPC metadata, by lower-case name, decoded on first access.
 
-    A repeated header has its last value, as in MLServer. `more` returns the headers that the server adds. `origin`
-    knows the client.
+    If a header is repeated, the last value wins, as in MLServer. `more` returns headers that the server adds.
+    `origin` identifies the client.
     """
 
     __slots__ = ("_decoded", "_more", "_origin", "_raw", "carried")
@@ -45,27 +45,28 @@ class Headers(MutableMapping[str, str]):
         self._origin = origin
         self._decoded: dict[str, str] | None = None
         self.carried: CarriedHeaders = Headers, raw, more
-        """Makes a copy, for a context: one that knew the client would be in a cycle with the task of the client."""
+        """Builds a copy for a request context, without `origin`, which would create a reference cycle."""
 
     @property
     def origin(self) -> Origin | None:
-        """What knows the client; None where the transport, or this process, does not."""
+        """The origin of the request. None if the transport or this process has no access to it."""
         return self._origin
 
     @property
     def raw(self) -> Pairs:
-        """Names and values as they arrived."""
+        """The names and values as received."""
         return self._raw
 
     @property
     def peer(self) -> str | None:
-        """The address of the client, in gRPC's form. None where the transport, or this process, does not know it."""
+        """The client address in gRPC format. None if the transport or this process has no access to it."""
         return None if self._origin is None else self._origin.peer
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """The names in the client's certificate that the server has verified: subject alternative names, else the
-        common name. Empty without such a certificate, and where the transport or this process does not know it.
+        """The names in the verified client certificate: subject alternative names, or the common name.
+
+        Empty without such a certificate, or if the transport or this process has no access to it.
         """
         return () if self._origin is None else self._origin.identities
 
@@ -96,7 +97,7 @@ class Headers(MutableMapping[str, str]):
         return repr(self._all())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The client's connection can be neither copied nor pickled.
+        # A client connection can be neither copied nor pickled.
         return Headers, (list(self._all().items()),)
 
 
@@ -107,7 +108,7 @@ def _text(value: bytes | str) -> str:
 assign = object.__setattr__
 read = object.__getattribute__
 new = object.__new__
-# The slots themselves: `assign` looks each slot up by name, which takes a fifth of an instance's time.
+# The slot descriptors. Looking them up by name, as `assign` does, takes a fifth of the construction time.
 _set_names, _set_fields, _set_extra, _set_private = (
     vars(pydantic.BaseModel)[slot].__set__
     for slot in ("__pydantic_fields_set__", "__dict__", "__pydantic_extra__", "__pydantic_private__")
@@ -115,9 +116,10 @@ _set_names, _set_fields, _set_extra, _set_private = (
 
 
 class Parameters(BaseModel):
-    """Parameters of a request, response or tensor: `content_type`, `headers` and any further keys.
+    """Parameters of a request, response or tensor: `content_type`, `headers` and any other keys.
 
-    `content_type` names a codec. `headers` holds the headers of the transport and is never part of a body.
+    `content_type` is the name of a codec. `headers` are the transport headers, which are never part of a
+    body.
     """
 
     model_config = ConfigDict(extra="allow", protected_namespaces=(), use_enum_values=True)
@@ -129,7 +131,7 @@ class Parameters(BaseModel):
         PlainSerializer(lambda headers: None if headers is None else dict(headers)),
     ] = None
 
-    # Slots and not fields, so that comparisons, dumps and copies omit them. The first two names are MLServer's.
+    # Slots instead of fields, so that comparisons, dumps and copies omit them. MLServer has the last two.
     __slots__ = ("_aside", "_decoded_from", "_decoded_payload")
 
     @classmethod
@@ -139,20 +141,23 @@ class Parameters(BaseModel):
         content_type: str | None = None,
         headers: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Checked parameters, without validation."""
+        """Create parameters from checked values, without validation."""
         parameters = new(cls)
         _set_fields(parameters, {"content_type": content_type, "headers": headers})
         names = set() if content_type is None else {"content_type"}
         if headers is not None:
             names.add("headers")
         _set_names(parameters, names)
-        _set_extra(parameters, {} if extra is None else extra)  # where further keys go
+        _set_extra(parameters, {} if extra is None else extra)  # where additional keys are stored
         _set_private(parameters, None)
         return parameters
 
     @classmethod
     def aside(cls, headers: Mapping[str, Any] | None = None) -> Self:
-        """Parameters that a client did not send. They hold what the server adds, and no dump shows them as they are."""
+        """Create parameters that the client did not send, for values that the server adds.
+
+        Dumps omit them until a parameter is set.
+        """
         parameters = cls.of()
         assign(parameters, "_aside", True)
         if headers is not None:
@@ -161,20 +166,20 @@ class Parameters(BaseModel):
 
     @property
     def given(self) -> bool:
-        """Whether they are part of a body."""
+        """Whether the parameters are part of a request or response body."""
         return bool(self.content_type or self.__pydantic_extra__) or not _holds(self, "_aside")
 
     def carry(self, headers: Mapping[str, Any]) -> None:
-        """Hold the headers of the transport. No dump shows them."""
+        """Attach the transport headers, which dumps omit."""
         self.__dict__.update(headers=headers)
 
     @property
     def has_decoded(self) -> bool:
-        """Whether a decoded form of the tensor or request is stored here. It is never sent."""
+        """Whether the decoded tensor or request is cached in these parameters. It is never sent."""
         return _holds(self, "_decoded_payload")
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of a parameter; `default` if it is absent or None."""
+        """Return the value of a parameter, or `default` if it is absent or None."""
         if name in type(self).model_fields:
             value = self.__dict__[name]
         else:
@@ -182,7 +187,7 @@ class Parameters(BaseModel):
         return default if value is None else value
 
     def items(self) -> ItemsView[str, Any]:
-        """Names and values of all parameters, without headers and absent values."""
+        """Return the names and values of all parameters except headers and absent values."""
         content_type = self.content_type
         sent = {} if content_type is None else {"content_type": content_type}
         if self.__pydantic_extra__:

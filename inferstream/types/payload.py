@@ -1,4 +1,4 @@
-"""The base of payloads: slotted classes of our own that pydantic checks, dumps and takes as fields of its models."""
+"""The base class of payloads: slotted classes that pydantic can validate, dump and use as field types."""
 
 import copy
 from abc import ABCMeta
@@ -15,13 +15,13 @@ from .base import BaseModel, FieldValues, OlderNames
 new = object.__new__
 
 ABSENT: Any = object()
-"""The value of a field that a call does not give."""
+"""The default of a field that the caller did not pass."""
 
 GIVEN = {"exclude_unset": True, "exclude_none": True}
-"""Options of dumps. Headers that the server adds to parameters are not set."""
+"""Default dump options. Headers that the server adds to parameters count as unset."""
 
 
-def _fields_of(payload: "Payload") -> FieldValues:
+def _get_fields(payload: "Payload") -> FieldValues:
     fields = {name: getattr(payload, name) for name in payload.model_fields}
     parameters = fields["parameters"]
     if parameters is not None and not parameters.given:
@@ -29,22 +29,23 @@ def _fields_of(payload: "Payload") -> FieldValues:
     return fields
 
 
-def _set_fields_of(payload: "Payload", fields: FieldValues) -> None:
+def _set_fields(payload: "Payload", fields: FieldValues) -> None:
     payload._begin()
     for name, value in fields.items():
         setattr(payload, name, value)
 
 
 class _Slotted(ABCMeta):
-    """The type of payloads. Each has a pydantic model of its fields, which is also what `__class__` of instances says.
+    """The metaclass of payloads. Each payload class has a pydantic model of its fields.
 
-    So `isinstance(request, pydantic.BaseModel)` is true, which FastAPI, `singledispatch` and pydantic ask. A class
-    without slots gets some for the fields that it adds: a `__dict__` of its instances would hide ours.
+    `__class__` of an instance is this model, so that `isinstance(request, pydantic.BaseModel)` is true for
+    FastAPI, `singledispatch` and pydantic. A subclass without `__slots__` gets slots for the fields that it
+    adds, because an instance `__dict__` would hide the property of the same name.
     """
 
     _model: type[BaseModel]
 
-    # Payloads may be mixed with abstract classes, whose checks take longer.
+    # A subclass may also have abstract base classes, whose instance checks are slower.
     __instancecheck__ = type.__instancecheck__
     __subclasscheck__ = type.__subclasscheck__
 
@@ -56,7 +57,7 @@ class _Slotted(ABCMeta):
         fields: FieldValues | None = None,
         **options: Any,
     ) -> "_Slotted":
-        names = {"__slots__": (), "__dict__": property(_fields_of, _set_fields_of), **names}
+        names = {"__slots__": (), "__dict__": property(_get_fields, _set_fields), **names}
         if fields is not None:
             made_from = {"__base__": BaseModel, "__module__": names["__module__"], **fields}
             return cls._over(pydantic.create_model(name, **made_from), bases, names)
@@ -82,11 +83,11 @@ class _Slotted(ABCMeta):
             type[Payload], super().__new__(cls, name, bases, {**names, "_model": model, "__class__": model})
         )
         schema = cast(FieldValues, model.__pydantic_core_schema__)
-        _schema_of(model, schema)["cls"] = made
+        _find_schema(model, schema)["cls"] = made
         setattr(model, "__new__", lambda _, **values: made(**values))  # noqa: B010  # for `request.__class__(...)`
         fields = model.model_fields
         made.model_fields = fields
-        made.__pydantic_decorators__ = model.__pydantic_decorators__  # older versions ask for it
+        made.__pydantic_decorators__ = model.__pydantic_decorators__  # older pydantic versions read it
         made.__dataclass_fields__ = cast(Any, make_dataclass(name, fields)).__dataclass_fields__
         made.__pydantic_core_schema__ = cast(CoreSchema, schema)
         made.__pydantic_validator__ = SchemaValidator(made.__pydantic_core_schema__)
@@ -95,14 +96,18 @@ class _Slotted(ABCMeta):
         return made
 
     def __getattr__(cls, name: str) -> Any:
-        """What pydantic gives each model, such as `schema`. Copies ask the class for names with underscores."""
+        """Look up pydantic class attributes such as `schema` on the model.
+
+        Most names with a leading underscore are excluded, because `copy` looks for special methods on the
+        class.
+        """
         if name[0] == "_" and name not in {"__fields__", "__signature__"}:
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
         return getattr(cls._model, name)
 
 
-def _schema_of(model: type[BaseModel], schema: FieldValues) -> FieldValues:
-    """The part of a model's schema that makes its instances: within validators, or a definition."""
+def _find_schema(model: type[BaseModel], schema: FieldValues) -> FieldValues:
+    """Return the part of the core schema, in validators or definitions, that creates instances of `model`."""
     for part in (schema, *schema.get("definitions", ())):
         while part["type"] != "model" and "schema" in part:
             part = part["schema"]
@@ -112,7 +117,7 @@ def _schema_of(model: type[BaseModel], schema: FieldValues) -> FieldValues:
 
 
 _OURS = {"__slots__", "__dict__", "__classcell__"}
-"""Names of a subclass that are not for its model."""
+"""Names in a subclass namespace that its pydantic model must not receive."""
 
 
 def _set_private(payload: "Payload", values: FieldValues | None) -> None:
@@ -121,10 +126,10 @@ def _set_private(payload: "Payload", values: FieldValues | None) -> None:
 
 
 class Payload(OlderNames, metaclass=_Slotted):
-    """A payload, with the methods of a pydantic model. Its attributes are slots, or properties over slots.
+    """A payload with the methods of a pydantic model. Its attributes are slots, or properties over slots.
 
-    A call of a subclass validates its `fields`; its method `of` takes checked values. `model_dump` and
-    `model_dump_json` omit fields that are None; `dict` keeps all fields.
+    Calling a subclass validates its `fields`, and its method `of` accepts checked values. `model_dump` and
+    `model_dump_json` omit fields that are None. `dict` keeps all fields.
     """
 
     __slots__ = ("__weakref__",)
@@ -134,7 +139,7 @@ class Payload(OlderNames, metaclass=_Slotted):
     model_extra = None
     _slots: ClassVar[tuple[str, ...]]
 
-    # What pydantic reads of the class and the instances of a model.
+    # Attributes that pydantic reads from the class and from instances.
     __pydantic_core_schema__: ClassVar[CoreSchema]
     __pydantic_decorators__: ClassVar[Any]
     __pydantic_serializer__: ClassVar[SchemaSerializer]
@@ -142,13 +147,13 @@ class Payload(OlderNames, metaclass=_Slotted):
     __pydantic_root_model__ = False
     __pydantic_extra__ = property(lambda payload: None, lambda payload, extra: None)
     __pydantic_private__ = property(lambda payload: None, _set_private)
-    """The private attributes of a subclass are in slots."""
+    """Private attributes of a subclass are stored in slots."""
 
     __dataclass_fields__: ClassVar[FieldValues]
-    """FastAPI reads models and dataclasses from the body, and other classes from the query."""
+    """Makes FastAPI read payloads from the body, as it does for dataclasses, instead of from the query."""
 
     exact: ClassVar = True
-    """Whether this class has exactly our fields, which a call may check without pydantic."""
+    """False for subclasses that may add fields, which the constructor cannot check without pydantic."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -160,7 +165,7 @@ class Payload(OlderNames, metaclass=_Slotted):
         self.__pydantic_validator__.validate_python(present, self_instance=self)
 
     def _begin(self) -> None:
-        """Prepare an instance whose fields follow."""
+        """Prepare an instance before its fields are set."""
 
     @property
     def model_fields_set(self) -> set[str]:
@@ -189,7 +194,7 @@ class Payload(OlderNames, metaclass=_Slotted):
 
     @classmethod
     def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:
-        """An instance of unchecked values, with the defaults of the fields that are not among them."""
+        """Create an instance from unchecked values, with defaults for the missing fields."""
         payload = new(cls)
         payload._begin()
         for name, field in cls.model_fields.items():

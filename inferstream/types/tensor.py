@@ -1,4 +1,4 @@
-"""The values of a tensor, in the form in which they arrived, converted at most once."""
+"""Tensor values, stored in the format in which they arrived and converted at most once."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
@@ -24,31 +24,31 @@ from .conversion import (
     plain_array,
     split_bytes,
 )
-from .datatypes import DTYPES, WIRE_SIZES, array_of, check_size, narrow_bf16
+from .datatypes import DTYPES, WIRE_SIZES, check_size, narrow_bf16, view_raw
 
 _Schema = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
 
 SMALL = 4096
-"""Bytes of an array that are copied faster than viewed."""
+"""The maximum size, in bytes, of an array that is faster to copy than to view."""
 
 _ONE_VALUE = (str, bytes, bytearray, memoryview, Mapping)
-"""Iterable types that are one value."""
+"""Iterable types that count as one value."""
 
 
 class Unread(Protocol):
-    """Raw bytes that are elsewhere until somebody copies them."""
+    """Raw bytes in external storage that have not been copied yet."""
 
     def __len__(self) -> int: ...
 
     def read_into(self, memory: memoryview) -> None:
-        """Fill `memory`, which has this length. Raises InferstreamError."""
+        """Fill `memory`, which has the same length. Raises InferstreamError."""
 
 
 class TensorData:
     """The values of a tensor in row-major order: Python lists (nested or flat), a NumPy array, or raw bytes.
 
-    It behaves as a list: `data.root`, `data[0]`, `len(data)`, iteration. Raw bytes are in the protocol's raw
-    representation: little endian, with a 4-byte little-endian length before each BYTES element.
+    It behaves like a list: `data.root`, `data[0]`, `len(data)`, iteration. Raw bytes use the protocol's raw
+    representation: little-endian values, or for BYTES a 4-byte little-endian length before each element.
     """
 
     __slots__ = ("_array", "_raw", "_raw_datatype", "_root", "binary", "checked")
@@ -56,12 +56,15 @@ class TensorData:
     def __init__(
         self, root: Any, exact: "np.dtype[Any] | None" = None, checked: bool = True, binary: bool = False
     ) -> None:
-        """`exact` is the dtype of a flat list whose values are known to fit it."""
+        """`exact` is the dtype of a flat list whose values are already known to fit it."""
         self.checked = checked
-        """Whether the server checks the values against the datatype and shape of their tensor. What is not checked,
-        for models written for MLServer, stays as sent: nested or flat, of any types and any number."""
+        """Whether the server checks the values against the datatype and shape of the tensor.
+
+        Unchecked values, for models written for MLServer, are not converted: they can be nested or flat, of
+        any type and number.
+        """
         self.binary = binary
-        """Whether JSON holds each BYTES element as base64, also one that is UTF-8 text."""
+        """Whether each BYTES element is base64 in JSON, even if it is valid UTF-8."""
         self._root = root
         self._array: npt.NDArray[Any] | None = None
         self._raw: memoryview | None = None
@@ -74,7 +77,7 @@ class TensorData:
         if kind is np.ndarray:
             self._root, self._array = None, root
         elif isinstance(root, np.ma.MaskedArray) and root.dtype.kind not in "fc":
-            self._root = root.tolist()  # masked values are None, which the check of the datatype names
+            self._root = root.tolist()  # masked values become None, which the datatype check reports
         elif isinstance(root, np.ndarray):
             self._root, self._array = None, plain_array(root)
         elif isinstance(root, TensorData):
@@ -85,7 +88,7 @@ class TensorData:
 
     @classmethod
     def from_raw(cls, raw: memoryview | bytes, datatype: str, binary: bool = False) -> "TensorData":
-        """Values from the protocol's raw representation, without a copy."""
+        """Wrap values in the protocol's raw representation, without a copy."""
         data = cls.__new__(cls)
         data.checked, data.binary = True, binary
         data._root = data._array = None
@@ -96,27 +99,27 @@ class TensorData:
     def from_unread(
         unread: Unread, datatype: str, check: "Callable[[TensorData, Sequence[int]], object]"
     ) -> "TensorData":
-        """Values in the protocol's raw representation, read when they are first asked for.
+        """Wrap values in the protocol's raw representation, which are read on first access.
 
-        The method `check` compares the number of bytes before, and reads no values. Those of BYTES and BOOL, which need
-        more, are checked by the function: `check(data, shape)` once they are read. It raises InvalidRequest.
+        Until then, `TensorData.check` only compares the number of bytes. The values of BYTES and BOOL must be
+        checked too, so `check(data, shape)` is called after they are read. It raises InvalidRequest.
         """
         return UnreadData(unread, datatype, check)
 
     @staticmethod
     def elsewhere() -> "TensorData":
-        """The data of a tensor without values, whose parameters say where they are."""
+        """Return a placeholder for values in external storage, to which the tensor parameters refer."""
         return DataElsewhere([])
 
     def __reduce__(self) -> tuple[Any, ...]:
         raw = None if self._raw is None else bytes(self._raw)  # views can be neither copied nor pickled
-        return _restored, (self._root, self._array, raw, self._raw_datatype, self.binary, self.checked)
+        return _restore, (self._root, self._array, raw, self._raw_datatype, self.binary, self.checked)
 
     @property
     def root(self) -> Any:
         """The values as Python objects: a flat list, or the nested lists that the client sent.
 
-        The caller may change the list, so reading this property discards converted forms of the values.
+        The caller may modify the list, so reading this property discards converted copies of the values.
         """
         root = self.peek()
         self._array = self._raw = None
@@ -129,7 +132,7 @@ class TensorData:
     __root__ = root
 
     def peek(self) -> Any:
-        """The values as Python objects. The caller must not change them."""
+        """Return the values as Python objects. The caller must not modify them."""
         if self._root is None:
             if self._array is not None:
                 self._root = _to_list(self._array)
@@ -137,11 +140,14 @@ class TensorData:
                 if self._raw_datatype == "BYTES":
                     self._root = split_bytes(self._raw)
                 else:
-                    self._root = _to_list(array_of(self._raw, self._raw_datatype))
+                    self._root = _to_list(view_raw(self._raw, self._raw_datatype))
         return self._root
 
     def split_raw(self, most: int) -> int:
-        """Split raw BYTES, and return the number of elements. Raises ValueError for more than `most` of them."""
+        """Split raw BYTES and return the number of elements.
+
+        Raises ValueError for more than `most` elements.
+        """
         if self._root is None and self._raw is not None:
             self._root = split_bytes(self._raw, most)
         return len(self._root) if type(self._root) is list else 1
@@ -153,7 +159,7 @@ class TensorData:
 
     @property
     def values(self) -> Any:
-        """The values as Python objects, if the tensor holds them in this form; else None."""
+        """The values as Python objects if the tensor already holds them, else None."""
         return self._root
 
     @property
@@ -162,28 +168,36 @@ class TensorData:
         return self._raw is not None
 
     def flat(self) -> list[Any]:
-        """The values as a flat list of Python objects. A single value is one element."""
+        """Return the values as a flat list of Python objects. A single value becomes one element."""
         return flatten(self.peek())
 
     def to_numpy(self, datatype: str, shape: Sequence[int] | None = None) -> npt.NDArray[Any]:
-        """The values as an array of the dtype of `datatype` (not BYTES), reshaped to `shape`.
+        """Return the values as an array of the dtype of `datatype` (not BYTES), reshaped to `shape`.
 
-        The array may share memory with the request and may then be read-only. Unchecked values are converted as NumPy
-        does. Raises ValueError or OverflowError when a value does not fit the datatype.
+        The array may share memory with the request, in which case it may be read-only. Unchecked values are
+        converted as NumPy does. Raises ValueError or OverflowError if a value does not fit the datatype.
         """
         array, dtype = self._array, DTYPES[datatype]
         if array is None:
             if self._raw is not None:
-                array = array_of(self._raw, self._raw_datatype)
+                array = view_raw(self._raw, self._raw_datatype)
             else:
                 array = (array_from_values if self.checked else cast_loosely)(self._root, datatype)
             self._array = array
         if array.dtype is not dtype and array.dtype != dtype:
             array = self._array = (cast_exactly if self.checked else cast_loosely)(array, datatype)
-        return array if shape is None else array.reshape(shape)
+        if shape is None:
+            return array
+        try:
+            return array.reshape(shape)
+        except ValueError:
+            sizes = list(shape)
+            raise ValueError(
+                f"{array.size} values do not fit shape {sizes}, which takes {prod(sizes)}"
+            ) from None
 
     def to_raw(self, datatype: str) -> bytes | memoryview:
-        """The values in the protocol's raw representation."""
+        """Return the values in the protocol's raw representation."""
         if self._raw is not None and self._raw_datatype == datatype:
             return self._raw
         if datatype == "BYTES":
@@ -198,12 +212,12 @@ class TensorData:
         return array.reshape(-1).view(np.uint8).data if array.size else b""
 
     def source(self, datatype: str) -> bytes | memoryview | Unread:
-        """Where the values can be copied from, in the protocol's raw representation."""
+        """Return a buffer or `Unread` from which the raw representation can be copied."""
         return self.to_raw(datatype)
 
     @classmethod
     def join(cls, parts: "Sequence[TensorData]", datatype: str) -> "TensorData":
-        """The values of all parts, in order. Numbers are not converted to Python objects."""
+        """Concatenate the values of all parts. Numbers are not converted to Python objects."""
         if datatype == "BYTES":
             return cls(list(chain.from_iterable(part.flat() for part in parts)))
         raws = [part._raw for part in parts]
@@ -212,11 +226,11 @@ class TensorData:
         return cls(np.concatenate([part.to_numpy(datatype).reshape(-1) for part in parts]))
 
     def split(self, datatype: str, counts: Sequence[int]) -> "list[TensorData]":
-        """The values in parts of `counts` elements each. Parts of arrays and raw bytes are views."""
+        """Split the values into parts of `counts` elements. Parts of arrays and raw bytes are views."""
         parts: list[Any]
         binary = self.binary
         if not self.checked and self._root is not None and self._raw is None:
-            parts = self._rows_of(counts)
+            parts = self._split_rows(counts)
             return [TensorData(part, checked=False, binary=binary) for part in parts]
         ends = list(accumulate(counts))
         bounds = list(zip([0, *ends], ends, strict=False))
@@ -228,8 +242,8 @@ class TensorData:
         parts = [values[start:end] for start, end in bounds]
         return [TensorData(part, checked=self.checked, binary=binary) for part in parts]
 
-    def _rows_of(self, counts: Sequence[int]) -> list[Any]:
-        """Parts of `counts` elements; lists of lists are split between their rows where that is possible."""
+    def _split_rows(self, counts: Sequence[int]) -> list[Any]:
+        """Return parts of `counts` elements. Nested lists are split between rows if the counts allow it."""
         values, elements = self._root, sum(counts)
         nested = type(values) is list and values and type(values[0]) is list and not elements % len(values)
         width = elements // len(values) if nested else 0
@@ -240,7 +254,7 @@ class TensorData:
         return [values[end - count : end] for count, end in zip(counts, accumulate(counts), strict=True)]
 
     def is_sound(self, datatype: str, shape: Sequence[int]) -> bool:
-        """Whether unchecked values would pass a check."""
+        """Whether unchecked values would pass the check."""
         exact = TensorData(self)
         try:
             exact.check(datatype, shape)
@@ -250,7 +264,7 @@ class TensorData:
         return True
 
     def _check_harmless(self, datatype: str) -> None:
-        """Raise ValueError for raw bytes that are not whole elements, and for values that are nested too deep."""
+        """Raise ValueError for raw bytes that are not whole elements, or for values nested too deeply."""
         raw = self._raw
         if raw is None:
             values = self._root
@@ -266,7 +280,7 @@ class TensorData:
     def check(self, datatype: str, shape: Sequence[int]) -> None:
         """Raise ValueError unless the number of values fits `shape` and each value fits `datatype`.
 
-        Of unchecked values it refuses only what could harm the server.
+        Unchecked values are only rejected if they could harm the server.
         """
         if not self.checked:
             self._check_harmless(datatype)
@@ -276,7 +290,7 @@ class TensorData:
             if values is None and self._raw is not None:
                 values = self._root = split_bytes(self._raw)
             if type(values) is list and len(values) == 1 and type(values[0]) in TEXT:
-                count = 1  # a token
+                count = 1  # the usual case of a token
             elif values is not None or self._array is None:
                 count = check_bytes(values)
             elif self._array.dtype.kind in "SU":
@@ -322,14 +336,14 @@ class TensorData:
 
     @classmethod
     def model_validate(cls, obj: Any, **_: Any) -> Self:
-        """`TensorData(obj)`, under the name in pydantic's root models."""
+        """Return `TensorData(obj)`. The name is from pydantic."""
         return obj if isinstance(obj, cls) else cls(obj)
 
     parse_obj = model_validate
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **_: Any) -> Self:
-        """The values in a JSON text. Raises ValueError for invalid JSON."""
+        """Parse the values from JSON. Raises ValueError for invalid JSON."""
         return cls(orjson.loads(json_data))
 
     parse_raw = model_validate_json
@@ -347,7 +361,7 @@ class TensorData:
 
 
 class UnreadData(TensorData):
-    """See `TensorData.from_unread`."""
+    """Values that are read on first access. See `TensorData.from_unread`."""
 
     __slots__ = ("_check_read", "_read", "_unchecked_shape", "_unread")
 
@@ -361,13 +375,13 @@ class UnreadData(TensorData):
         self._read: memoryview | None = None
         self._check_read = check_read
         self._unchecked_shape: Sequence[int] | None = None
-        """Where values are still to be checked, which nobody has read."""
+        """The shape to check the values against after they are read, or None."""
 
     @property
     def _raw(self) -> memoryview | None:
         if self._unread is not None:
             size = len(self._unread)
-            memory = np.empty(size, np.uint8).data  # of a bytearray each byte would be written twice
+            memory = np.empty(size, np.uint8).data  # uninitialised: a bytearray would be zeroed first
             self._unread.read_into(memory)
             self._raw = memory
             if self._unchecked_shape is not None:
@@ -397,12 +411,12 @@ class UnreadData(TensorData):
 
 
 class DataElsewhere(TensorData):
-    """See `TensorData.elsewhere`."""
+    """Values in external storage. See `TensorData.elsewhere`."""
 
     __slots__ = ()
 
 
-def _restored(
+def _restore(
     root: Any,
     array: "npt.NDArray[Any] | None",
     raw: bytes | None,

@@ -1,10 +1,10 @@
-"""Tensors of requests and responses, and names of outputs that a client asks for."""
+"""Input and output tensors, and the outputs that a client requests."""
 
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from .datatypes import NAMES, Datatype, unknown
+from .datatypes import NAMES, Datatype, describe_unknown
 from .parameters import Parameters
 from .payload import ABSENT, Payload, new
 from .tensor import TensorData
@@ -13,7 +13,7 @@ from .tensor import TensorData
 def _datatype_name(value: Any) -> Any:
     name = NAMES.get(value) if isinstance(value, str) else None
     if name is None:
-        raise ValueError(unknown(value))
+        raise ValueError(describe_unknown(value))
     return name
 
 
@@ -31,7 +31,7 @@ AnyTensor = TypeVar("AnyTensor", "RequestInput", "ResponseOutput")
 
 
 class Tensor(Payload):
-    """A tensor. Values assigned to `data` become a `TensorData`."""
+    """A tensor. Values assigned to `data` are converted to a `TensorData`."""
 
     __slots__ = ("_data", "datatype", "name", "parameters", "shape")
 
@@ -61,7 +61,7 @@ class Tensor(Payload):
             and self.exact
             and not others
         ):
-            # What pydantic finds sound too, in a third of its time.
+            # pydantic would accept this, too, but its validation takes three times as long.
             self.name = name
             self.shape = [*shape]
             self.datatype = datatype
@@ -81,7 +81,7 @@ class Tensor(Payload):
         data: TensorData,
         parameters: Parameters | None = None,
     ) -> Self:
-        """A tensor of checked values, without validation."""
+        """Create a tensor from checked values, without validation."""
         tensor = new(cls)
         tensor.name = name
         tensor.shape = shape
@@ -109,27 +109,27 @@ _TENSOR = {
 
 
 class RequestInput(Tensor, fields=_TENSOR):
-    """One input tensor.
+    """An input tensor.
 
-    `shape` holds one size per dimension. `data` holds as many values as the product of the sizes, in row-major
-    order. `datatype` is a name of `Datatype`.
+    `shape` has the size of each dimension. `data` has one value per element, in row-major order. `datatype`
+    is a datatype of the protocol, such as `FP32`.
     """
 
     what = "input"
 
 
 class ResponseOutput(Tensor, fields=_TENSOR):
-    """One output tensor.
+    """An output tensor.
 
-    `shape` holds one size per dimension. `data` holds as many values as the product of the sizes, in row-major
-    order. `datatype` is a name of `Datatype`.
+    `shape` has the size of each dimension. `data` has one value per element, in row-major order. `datatype`
+    is a datatype of the protocol, such as `FP32`.
     """
 
     what = "output"
 
 
 class RequestOutput(Payload, fields={"name": (str, ...), "parameters": (Parameters | None, None)}):
-    """The name of an output that the client asks for."""
+    """An output that the client requests, by name."""
 
     __slots__ = ("name", "parameters")
 
@@ -138,7 +138,7 @@ class RequestOutput(Payload, fields={"name": (str, ...), "parameters": (Paramete
 
     @classmethod
     def of(cls, name: str, parameters: Parameters | None = None) -> Self:
-        """A checked name, without validation."""
+        """Create a requested output from a checked name, without validation."""
         output = new(cls)
         output.name = name
         output.parameters = parameters

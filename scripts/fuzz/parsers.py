@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 
 with atheris.instrument_imports(include=["inferstream"]):
     from inferstream.errors import InferstreamError
-    from inferstream.protos.grpc import request_from
+    from inferstream.protos.grpc import parse_request
     from inferstream.protos.grpc_requests import InferRequests
     from inferstream.protos.json_requests import build_request, load_request
     from inferstream.server.http1.heads import END, RequestRefused, parse_head
@@ -43,7 +43,7 @@ def json_body(data: bytes) -> None:
 
 def grpc_message(data: bytes) -> None:
     try:
-        request = request_from(InferRequests.FromString(data))
+        request = parse_request(InferRequests.FromString(data))
         for tensor in request.inputs:
             tensor.data.check(tensor.datatype, tensor.shape)
     except (DecodeError, InferstreamError, ValueError):

@@ -54,8 +54,6 @@ def rows(boundary: Boundary) -> Iterator[tuple[str, str, str]]:
         lines, code = boundary.lines(modules)
         yield f"{of}: lines", f"{lines:,}", "≤ 46,000" if bound else ""
         yield f"{of}: code lines", f"{code:,}", bound
-    moved = sum(module.file.startswith("plugins/") for module in boundary.plugins)
-    yield "modules of plug-ins that have moved", f"{moved} of {len(boundary.plugins)}", "all"
     for name, crossings in COUNTED.items():
         yield name, str(len(crossings(boundary))), "≤ 20" if name == "mentions" else "0"
     yield "circles", f"{len(boundary.circles)} {' '.join(boundary.circles)}".rstrip(), "0"

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from .modules import FACE, OF_USERS, PACKAGE, Module
+from .modules import FACE, OF_USERS, PACKAGE, Module, imports_of
 from .source import Source
 
 DOTTED = re.compile(r"\.*\w+(\.\w+)+\.?")
@@ -47,16 +47,6 @@ class Boundary:
         written = [module.source for module in modules if not module.is_generated]
         return sum(source.lines for source in written), sum(source.code_lines for source in written)
 
-    def _imports(self, module: Module) -> Iterator[tuple[Module, str | None, str]]:
-        """The modules of the package that one imports, each with the name that it takes and the place."""
-        for home, name, line in module.imports:
-            if home.partition(".")[0] != PACKAGE:
-                continue
-            below = self.modules.get(f"{home}.{name}") if name else None
-            other = below or self.modules.get(home)
-            if other is not None:
-                yield other, name if below is None else None, f"{module.file}:{line}"
-
     @staticmethod
     def _is_private(module: Module, name: str | None) -> bool:
         """Whether plug-ins may not take this name of a module of the core."""
@@ -69,24 +59,30 @@ class Boundary:
     @cached_property
     def private(self) -> list[Crossing]:
         """Names that plug-ins take from the core although it does not export them."""
-        return [crossing for module in self.plugins for crossing in self._private_of(module)]
+        return [crossing for module in self.plugins for crossing in self.private_of(module)]
 
-    def _private_of(self, module: Module) -> Iterator[Crossing]:
+    def private_of(self, module: Module) -> Iterator[Crossing]:
+        """Names that a module may not take from the core."""
         plugin = module.plugin or ""
-        for other, name, place in self._imports(module):
+        for other, name, place in imports_of(module, self.modules):
             if self._is_private(other, name):
                 yield Crossing(plugin, place, f"{other.name}:{name}" if name else other.name)
+        for other, name, place in self.named_in(module):
+            if self._is_private(other, name):
+                yield Crossing(plugin, place, other.name)
+
+    def named_in(self, module: Module) -> Iterator[tuple[Module, str | None, str]]:
+        """The modules that texts and dotted names of one begin with, each with the name that follows and the place."""
         named = [
             (word, line)
             for text, line in module.strings
             for word in text.replace(":", ".").replace('"', " ").split()
         ]
         for word, line in [*named, *module.attributes]:
-            said = self._longest(word) if word.startswith(f"{PACKAGE}.") else None
-            if said is not None:
-                rest = word.removeprefix(said.name).strip(".").partition(".")[0]
-                if self._is_private(said, rest or None):
-                    yield Crossing(plugin, f"{module.file}:{line}", said.name)
+            other = self._longest(word) if word.startswith(f"{PACKAGE}.") else None
+            if other is not None:
+                rest = word.removeprefix(other.name).strip(".").partition(".")[0]
+                yield other, rest or None, f"{module.file}:{line}"
 
     def _longest(self, word: str) -> Module | None:
         """The module that a dotted name begins with, not the package itself."""
@@ -111,7 +107,7 @@ class Boundary:
         return [
             Crossing(other.plugin, place, other.name)
             for module in self.core
-            for other, _, place in self._imports(module)
+            for other, _, place in imports_of(module, self.modules)
             if other.plugin is not None
         ]
 
@@ -165,7 +161,9 @@ class Boundary:
         """The plug-ins that each plug-in imports."""
         needs = defaultdict(set)
         for module in self.plugins:
-            others = {other.plugin for other, _, _ in self._imports(module) if other.plugin is not None}
+            others = {
+                other.plugin for other, _, _ in imports_of(module, self.modules) if other.plugin is not None
+            }
             needs[module.plugin or ""] |= others - {module.plugin}
         return needs
 
@@ -194,7 +192,7 @@ class Boundary:
         """The plug-ins that use each name of the extension API."""
         users = defaultdict(set)
         for module in self.plugins:
-            for other, name, _ in self._imports(module):
+            for other, name, _ in imports_of(module, self.modules):
                 if other.is_ext and not self._is_private(other, name):
                     users[name or other.name].add(module.plugin or "")
         return users

@@ -1,17 +1,19 @@
-"""The place of a module's unit tests: `tests/unit` has the folders of the package, and `test_` before each name."""
+"""The place of a module's unit tests: `tests/unit` mirrors the core, and `tests/plugins` the plug-ins."""
 
 from pathlib import Path
 
 from .patterns import USERS
 from .source import Source
 
-UNIT = Path("tests/unit")
+TESTS = Path("tests")
+ROOTS = (TESTS / "unit", TESTS / "plugins")
 
 
 def mirror(name: str) -> Path:
-    """Where the tests of a file of the package are, by its name from the package on."""
+    """Return the file with the tests of a file of the package, which is named from the package on."""
     file = Path(name)
-    return UNIT / file.parent / f"test_{file.name}"
+    root = TESTS if file.parts[0] == "plugins" else TESTS / "unit"
+    return root / file.parent / f"test_{file.name}"
 
 
 def modules(sources: list[Source]) -> list[str]:

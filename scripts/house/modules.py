@@ -2,11 +2,9 @@
 
 import ast
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import NamedTuple
 
 from .source import GENERATED, Source
@@ -18,15 +16,6 @@ FACE = {PACKAGE, *(f"{PACKAGE}.{name}" for name in ("types", "errors", "codecs",
 OF_USERS = re.compile(r"/(templates|demo_models)/")
 """Files that users write."""
 
-
-"""Files in the folder of a plug-in whose names the package exports."""
-
-PLANNED: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("plugins.toml").read_text())["planned"]
-PREFIXES = sorted(
-    ((prefix, plugin) for plugin, prefixes in PLANNED.items() for prefix in prefixes),
-    key=lambda each: len(each[0]),
-    reverse=True,
-)
 
 WORDS = re.compile(
     "|".join(
@@ -77,6 +66,7 @@ class Imported(NamedTuple):
 @dataclass(frozen=True)
 class Module:
     source: Source
+    package: str = PACKAGE
 
     @property
     def file(self) -> str:
@@ -88,7 +78,7 @@ class Module:
 
     @cached_property
     def name(self) -> str:
-        return f"{PACKAGE}.{self.file[:-3].replace('/', '.')}".removesuffix(".__init__")
+        return f"{self.package}.{self.file[:-3].replace('/', '.')}".removesuffix(".__init__")
 
     @property
     def folder(self) -> str:
@@ -108,7 +98,7 @@ class Module:
         """The plug-in that it belongs to; None for the core."""
         if self.file.startswith("plugins/") and self.file != "plugins/__init__.py":
             return self.file.split("/")[1].removesuffix(".py")
-        return next((plugin for prefix, plugin in PREFIXES if self.file.startswith(prefix)), None)
+        return None
 
     @property
     def is_ext(self) -> bool:
@@ -206,6 +196,15 @@ class Module:
             if node.name.endswith("Settings") or self.file.startswith("settings/")
             for field in node.body
         )
+
+
+def imports_of(module: Module, modules: dict[str, Module]) -> Iterator[tuple[Module, str | None, str]]:
+    """Those of some modules that one imports, each with the name that it takes and the place."""
+    for home, name, line in module.imports:
+        below = modules.get(f"{home}.{name}") if name else None
+        other = below or modules.get(home)
+        if other is not None:
+            yield other, name if below is None else None, f"{module.file}:{line}"
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:

@@ -8,7 +8,7 @@ from .source import Source
 
 PROMISED = {
     *("Depends", "InferenceError", "MLModel", "SignatureCodec"),
-    *("LightGBMModel", "SKLearnModel", "XGBoostModel"),
+    *("HuggingFaceRuntime", "LightGBMModel", "OnnxModel", "SKLearnModel", "XGBoostModel"),
     *("ModelInferRequestConverter", "ModelInferResponseConverter", "ModelMetadataResponseConverter"),
     *("RepositoryIndexResponseConverter", "RepositoryIndexResponseItemConverter"),
     *("ServerMetadataResponseConverter", "TensorMetadataConverter"),
@@ -18,7 +18,7 @@ PROMISED = {
 """Names of classes that MLServer or BlazeRPC has, and that `compat` or `types` therefore defines again."""
 
 RETIRED = re.compile(r"_*found|(\w*_)?(faces?|follow|followers?|gates?|stretch|stretches)(_\w*)?")
-"""Names of variables, attributes and functions that say nothing, or what another word says (docs/glossary.md)."""
+"""Names of variables, attributes and functions that have no meaning, or that of a word in the glossary."""
 
 USERS = re.compile(r"cli/(templates|demo_models)/")
 """Files that are examples of what users write."""

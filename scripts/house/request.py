@@ -12,7 +12,7 @@ from types import FrameType
 
 import inferstream
 from inferstream import App
-from inferstream.server.served import resolve
+from inferstream.server.serve_target import resolve
 from inferstream.server.server import Server
 
 PACKAGE = str(Path(inferstream.__file__).parent)

@@ -35,7 +35,7 @@ def language(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder.mkdir()
     settings = {
         "name": "agent",
-        "implementation": "inferstream.runtimes.transformers.CausalLM",
+        "implementation": "inferstream.plugins.llm.transformers.CausalLM",
         "tool_format": "hermes",
         "parameters": {"uri": str(found[0]), "extra": {"max_tokens": 80}},
     }

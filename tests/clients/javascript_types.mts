@@ -1,5 +1,5 @@
 // What a user of the JavaScript client writes; it must pass `tsc --strict`.
-import { Client, InferstreamError, blobOf, eventsOf } from "../../inferstream/javascript/inferstream.js";
+import { Client, InferstreamError, blobOf, eventsOf } from "../../inferstream/plugins/page/client/inferstream.js";
 
 const client = new Client("http://127.0.0.1:8080", { headers: { authorization: "Bearer key" } });
 const leaving = new AbortController();

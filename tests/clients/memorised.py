@@ -93,7 +93,7 @@ def train(folder: Path) -> None:
     tokenizer.save_pretrained(folder / "artefacts")
     settings = {
         "name": "agent",
-        "implementation": "inferstream.runtimes.transformers.CausalLM",
+        "implementation": "inferstream.plugins.llm.transformers.CausalLM",
         "parameters": {"uri": "./artefacts", "extra": {"max_tokens": 120}},
     }
     (folder / "model-settings.json").write_text(json.dumps(settings))

@@ -31,7 +31,7 @@ def ask(server: Running, provider: str, action: str):
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("action", ["text", "stream"])
-def test_a_text_and_its_usage(agent: Running, provider: str, action: str) -> None:
+def test_text_and_usage(agent: Running, provider: str, action: str) -> None:
     found = ask(agent, provider, action)
     assert found == {"text": "It is hello ", "inputTokens": 1, "outputTokens": 3, "reason": "stop"}
 
@@ -44,12 +44,12 @@ def test_tools(agent: Running, provider: str, action: str) -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("action", ["object", "streamedObject"])
-def test_an_object(agent: Running, provider: str, action: str) -> None:
+def test_structured_object(agent: Running, provider: str, action: str) -> None:
     assert ask(agent, provider, action) == FILLED
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_language_model(language: Running, provider: str) -> None:
+def test_language_model(language: Running, provider: str) -> None:
     found = ask(language, provider, "stream")
     assert found["text"]
     assert found["inputTokens"] > 1

@@ -174,9 +174,7 @@ async def by_grpc(port: int) -> None:
 
 
 @pytest.mark.parametrize("over", [by_rest, by_grpc])
-async def test_the_faster_server_gets_more_calls_where_there_are_reports(
-    envoy: tuple[str, Envoy], over: Any
-) -> None:
+async def test_envoy_prefers_faster_server_with_load_reports(envoy: tuple[str, Envoy], over: Any) -> None:
     reports, running = envoy
     shares: list[int] = []
     for _ in range(10):

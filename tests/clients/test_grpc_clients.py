@@ -128,7 +128,7 @@ def asking(model: str, id: str = "", size: int = 2, **parameters: float | str) -
 
 @pytest.mark.parametrize("size", [1, 20_000])
 @pytest.mark.parametrize("gzip", [False, True])
-def test_a_call(call: Call, size: int, gzip: bool) -> None:
+def test_unary_call(call: Call, size: int, gzip: bool) -> None:
     found = call("ModelInfer", asking("echo", "some-id", size), gzip=gzip)
     assert found["code"] == 0, found
     [response] = map(ModelInferResponse.FromString, found["responses"])
@@ -136,18 +136,18 @@ def test_a_call(call: Call, size: int, gzip: bool) -> None:
     assert response.outputs[0].contents.fp32_contents == [1.5] * size
 
 
-def test_a_stream_of_responses(call: Call) -> None:
+def test_server_stream(call: Call) -> None:
     found = call("ModelStreamInfer", asking("streaming", items=50), stream=True)
     assert (found["code"], len(found["responses"])) == (0, 50), found
     ModelStreamInferResponse.FromString(found["responses"][0])
 
 
-def test_a_stream_in_both_directions(call: Call) -> None:
+def test_bidirectional_stream(call: Call) -> None:
     found = call("ModelStreamInfer", *(asking("both", f"{number}") for number in range(20)), stream=True)
     assert (found["code"], len(found["responses"])) == (0, 20), found
 
 
-def test_a_status(call: Call) -> None:
+def test_error_status(call: Call) -> None:
     found = call("ModelInfer", asking("failing", mode="say", words="half of 100% ☺ 😈"))
     assert found["code"] == grpc.StatusCode.INVALID_ARGUMENT.value[0]
     assert "half of 100% ☺ 😈" in found["details"]
@@ -157,20 +157,20 @@ def test_a_status(call: Call) -> None:
     assert found["code"] == grpc.StatusCode.UNIMPLEMENTED.value[0]
 
 
-def test_a_deadline(call: Call, served: Running) -> None:
+def test_deadline_exceeded(call: Call, served: Running) -> None:
     found = call("ModelInfer", asking("slow", f"late-{id(call)}", seconds=60), seconds=0.5)
     assert found["code"] == grpc.StatusCode.DEADLINE_EXCEEDED.value[0]
     eventually(lambda: served.noted(f"finally late-{id(call)}"))
 
 
-def test_leaving_a_stream_ends_the_model(call: Call, served: Running) -> None:
+def test_cancelled_stream_ends_model(call: Call, served: Running) -> None:
     asked = asking("streaming", f"left-{id(call)}", items=10**6, delay=0.01)
     found = call("ModelStreamInfer", asked, stream=True, leaveAfter=3)
     assert found["code"] == grpc.StatusCode.CANCELLED.value[0]
     eventually(lambda: served.noted(f"finally left-{id(call)}"))
 
 
-def test_a_call_over_tls(call: Call, encrypted: Running, authority: Authority) -> None:
+def test_call_over_tls(call: Call, encrypted: Running, authority: Authority) -> None:
     address = f"localhost:{encrypted.grpc_port}"
     found = call("ModelInfer", asking("echo"), address=address, authority=str(authority.pem))
     assert (found["code"], len(found["responses"])) == (0, 1), found
@@ -242,7 +242,7 @@ def test_curl(
     assert response.outputs[0].contents.fp32_contents == [1.5, 1.5]
 
 
-def test_curl_that_is_no_call(served: Running) -> None:
+def test_curl_without_grpc_call_is_refused(served: Running) -> None:
     need("curl")
     command = [
         "curl",

@@ -63,7 +63,7 @@ def results(found: dict[str, Any]) -> list[Any]:
     return [response["result"] for response in found["responses"]]
 
 
-def test_every_kind_of_call(call: Call) -> None:
+def test_every_call_kind(call: Call) -> None:
     assert results(call("PredictAdd", {"a": 1, "b": 5})) == [6]
     assert results(call("PredictAdd", {"a": 1})) == [2]
     assert results(call("PredictGenerate", {"prompt": "grüße 🙂"})) == ["grüße", "🙂"]
@@ -82,14 +82,14 @@ def test_bytes_and_arrays(call: Call) -> None:
     assert struct.unpack("<3d", base64.b64decode(found["data"])) == (2, 4, 6)
 
 
-def test_errors_have_their_status(call: Call) -> None:
+def test_errors_have_grpc_status(call: Call) -> None:
     found = call("PredictAdd", {"b": 1})
     assert (found["code"], found["details"]) == (3, 'argument "a" is missing: field 1')
     found = call("PredictGenerate", {"prompt": "a b", "fail_at": 1})
     assert (found["code"], [each["result"] for each in found["responses"]]) == (5, ["a"])
 
 
-def test_leaving_runs_finally(call: Call, typed: Running) -> None:
+def test_cancel_runs_finally(call: Call, typed: Running) -> None:
     found = call("PredictEndless", {"tag": "node"}, leave_after=2)
     assert (found["code"], len(found["responses"])) == (1, 2)
     eventually(lambda: typed.noted("endless closed: node"))

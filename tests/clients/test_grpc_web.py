@@ -51,7 +51,7 @@ def number(value: int) -> dict[str, str]:
     return {"int64Param": str(value)}
 
 
-def test_one_response(call: Call) -> None:
+def test_unary_response(call: Call) -> None:
     found = call("ModelInfer", "echo", "grüße 🙂")
     assert (found["code"], texts(found)) == (0, ["grüße 🙂"])
 
@@ -68,14 +68,14 @@ def test_errors(call: Call) -> None:
     assert (found["code"], texts(found)) == (13, ["item 0", "item 1"])
 
 
-def test_a_deadline(call: Call, server: Running, request: pytest.FixtureRequest) -> None:
+def test_deadline_exceeded(call: Call, server: Running, request: pytest.FixtureRequest) -> None:
     id = f"late {request.node.name}"
     found = call("ModelInfer", "slow", id=id, seconds=number(60), timeoutMs=500)
     assert found["code"] == 4
     eventually(lambda: server.noted(f"finally {id}"))
 
 
-def test_leaving_ends_the_model(call: Call, server: Running, request: pytest.FixtureRequest) -> None:
+def test_disconnect_ends_model(call: Call, server: Running, request: pytest.FixtureRequest) -> None:
     id = f"left {request.node.name}"
     if "grpc-web]" in id or "grpc-web-in" in id:
         pytest.skip("grpc-web shows a binary response only when it is whole")

@@ -31,7 +31,7 @@ def completions(server: Running, mode: str):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_typed_answer(agent: Running, mode: str) -> None:
+def test_typed_result(agent: Running, mode: str) -> None:
     asked = {"model": "agent", "messages": SAID, "response_model": Person, "max_retries": 0}
     assert completions(agent, mode).create(**asked).model_dump() == FILLED.model_dump()
     *_, last = completions(agent, mode).create_partial(**asked)
@@ -39,7 +39,7 @@ def test_a_typed_answer(agent: Running, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_answers_one_by_one(agent: Running, mode: str) -> None:
+def test_streams_typed_results(agent: Running, mode: str) -> None:
     found = completions(agent, mode).create_iterable(model="agent", messages=SAID, response_model=Person)
     assert [*found] == [FILLED, FILLED]
 
@@ -50,7 +50,7 @@ class Anyone(BaseModel):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_typed_answers_of_a_language_model(memorised: Running, mode: str) -> None:
+def test_language_model_returns_typed_results(memorised: Running, mode: str) -> None:
     asked = {"model": "agent", "messages": SAID, "max_retries": 0}
     person = type("Person", (Anyone,), {})
     expected = {"name": "Ann", "age": 33}

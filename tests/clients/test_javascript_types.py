@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_the_types_pass_the_strict_compiler() -> None:
+def test_types_pass_strict_compiler() -> None:
     source = Path(__file__).with_name("javascript_types.mts")
     command = ["node", str(COMPILER), *OPTIONS, str(source)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -34,7 +34,7 @@ def test_a_stream(texts: Running) -> None:
     assert len([piece for piece in pieces if piece]) > 3
 
 
-async def test_the_asynchronous_face(texts: Running) -> None:
+async def test_async_api(texts: Running) -> None:
     text = prompt()
     assert (await chat(texts, "steps").ainvoke(text)).content == text
     assert "".join([piece.content async for piece in chat(texts, "steps").astream(text)]) == text
@@ -66,7 +66,7 @@ def test_embeddings(texts: Running) -> None:
     assert client.embed_query("ab") == [2, 3, 4, 0]
 
 
-def test_leaving_a_stream_ends_the_model(texts: Running) -> None:
+def test_cancelled_stream_ends_model(texts: Running) -> None:
     text = prompt()
     stream = chat(texts, endless=True).stream(text)
     next(stream)

@@ -43,7 +43,7 @@ def test_a_stream(options: dict) -> None:
     assert chunks[-1].usage.completion_tokens == len(text.encode())
 
 
-async def test_the_asynchronous_face(options: dict) -> None:
+async def test_async_api(options: dict) -> None:
     text = prompt()
     answer = await litellm.acompletion(model="openai/steps", messages=said(text), **options)
     assert answer.choices[0].message.content == text
@@ -51,7 +51,7 @@ async def test_the_asynchronous_face(options: dict) -> None:
     assert "".join([chunk.choices[0].delta.content or "" async for chunk in stream]) == text
 
 
-def test_a_text_completion(options: dict) -> None:
+def test_text_completion(options: dict) -> None:
     text = prompt()
     answer = litellm.text_completion(model="text-completion-openai/words", prompt=text, n=2, **options)
     assert [choice.text for choice in answer.choices] == [text, text]
@@ -62,14 +62,14 @@ def test_embeddings(options: dict) -> None:
     assert [found["embedding"] for found in answer.data] == [[1, 3, 4, 0], [3, 3, 4, 0]]
 
 
-def test_a_stop_and_a_limit(options: dict) -> None:
+def test_stop_string_and_max_tokens(options: dict) -> None:
     answer = litellm.completion(model="openai/words", messages=said("a b c"), stop=["b"], **options)
     assert answer.choices[0].message.content == "a "
     answer = litellm.completion(model="openai/words", messages=said("a b c"), max_tokens=2, **options)
     assert answer.choices[0].finish_reason == "length"
 
 
-def test_leaving_a_stream_ends_the_model(texts: Running, options: dict) -> None:
+def test_cancelled_stream_ends_model(texts: Running, options: dict) -> None:
     text = prompt()
     stream = litellm.completion(
         model="openai/words", messages=said(text), stream=True, extra_body={"endless": True}, **options

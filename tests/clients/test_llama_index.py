@@ -79,7 +79,7 @@ def test_a_schema(agent: Running) -> None:
 
 
 @pytest.mark.parametrize("required", [False, True])
-def test_tools_of_a_language_model(memorised: Running, required: bool) -> None:
+def test_tools_with_language_model(memorised: Running, required: bool) -> None:
     asked = client(memorised)
     *_, streamed = asked.stream_chat_with_tools([MULTIPLY], user_msg="6 times 6", tool_required=required)
     for answer in (
@@ -91,12 +91,12 @@ def test_tools_of_a_language_model(memorised: Running, required: bool) -> None:
     assert asked.predict_and_call([MULTIPLY], "6 times 6").response == "36"
 
 
-async def test_an_agent_with_a_language_model(memorised: Running) -> None:
+async def test_agent_with_language_model(memorised: Running) -> None:
     running = FunctionAgent(tools=[MULTIPLY], llm=client(memorised), system_prompt="You multiply.")
     assert str(await running.run("6 times 6")) == "It is 36."
 
 
-def test_a_schema_of_a_language_model(memorised: Running) -> None:
+def test_schema_with_language_model(memorised: Running) -> None:
     asked = client(memorised).as_structured_llm(Person)
     assert asked.complete("Ann is 33").raw == Person(name="Ann", age=33)
     *_, last = asked.stream_chat([ChatMessage(role="user", content="Ann is 33")])

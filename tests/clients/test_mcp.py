@@ -89,7 +89,7 @@ def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-async def test_tools_are_functions_with_their_schemas(tools: Running, mode: str) -> None:
+async def test_functions_become_tools_with_schemas(tools: Running, mode: str) -> None:
     async with Client(f"{tools.url}/mcp", mode=mode) as client:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert {*listed} == {"add", "shape", "say", "squares", "now", "broken", "endless"}
@@ -101,7 +101,7 @@ async def test_tools_are_functions_with_their_schemas(tools: Running, mode: str)
     assert listed["shape"].input_schema["properties"]["kind"]["enum"] == ["round", "square"]
 
 
-async def test_calls_return_texts_and_structures(tools: Running, mode: str) -> None:
+async def test_calls_return_text_and_structured_content(tools: Running, mode: str) -> None:
     async with Client(f"{tools.url}/mcp", mode=mode) as client:
         answer = await client.call_tool("add", {"a": 3})
         assert (answer.content[0].text, answer.structured_content, answer.is_error) == (
@@ -132,7 +132,7 @@ async def test_streams_are_progress(tools: Running) -> None:
     assert whole.content[0].text == "3"
 
 
-async def test_errors_are_results_that_say_why(tools: Running) -> None:
+async def test_errors_are_results_with_message(tools: Running) -> None:
     async with Client(f"{tools.url}/mcp") as client:
         answer = await client.call_tool("add", {"a": "three"})
         assert answer.is_error
@@ -147,7 +147,7 @@ async def test_errors_are_results_that_say_why(tools: Running) -> None:
             await client.call_tool("nobody", {})
 
 
-async def test_a_client_that_gives_up_ends_the_model(tools: Running, tmp_path: Path) -> None:
+async def test_client_timeout_ends_model(tools: Running, tmp_path: Path) -> None:
     place = tmp_path / "closed"
 
     async def progress(progress: float, total: float | None, message: str | None) -> None:
@@ -170,9 +170,7 @@ def rpc(server: Running, method: str, id: int | None = 1, headers: dict | None =
     return httpx.post(f"{server.url}/mcp", json=message, headers=headers, timeout=60)
 
 
-def test_a_cancelled_notification_over_another_connection_ends_the_model(
-    tools: Running, tmp_path: Path
-) -> None:
+def test_cancelled_notification_on_other_connection_ends_model(tools: Running, tmp_path: Path) -> None:
     place = tmp_path / "closed"
     session = rpc(tools, "initialize", protocolVersion="2025-06-18").headers["mcp-session-id"]
     arguments = {"place": str(place)}
@@ -197,7 +195,7 @@ def test_a_cancelled_notification_over_another_connection_ends_the_model(
     eventually(place.exists)
 
 
-def test_messages_that_reach_no_model(tools: Running) -> None:
+def test_messages_without_model_call(tools: Running) -> None:
     answer = rpc(tools, "initialize", protocolVersion="1999-01-01")
     assert answer.json()["result"]["protocolVersion"] == "2025-11-25"
     assert rpc(tools, "ping").json() == {"jsonrpc": "2.0", "result": {}, "id": 1}
@@ -222,7 +220,7 @@ def test_messages_that_reach_no_model(tools: Running) -> None:
     assert page.status_code == 403
 
 
-async def test_a_key_sees_its_tools_alone(tmp_path: Path) -> None:
+async def test_key_lists_only_its_tools(tmp_path: Path) -> None:
     key = "ifs_mine_" + "A" * 43
     entry = {"id": "mine", "principal": "me", "sha256": hashlib.sha256(key.encode()).hexdigest()}
     rights = {"scopes": ["infer"], "models": ["add", "say"]}

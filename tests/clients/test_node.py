@@ -30,7 +30,7 @@ def test_models(texts: Running) -> None:
     assert {"words", "versions:1"} <= set(ask(texts, "models"))
 
 
-def test_a_chat_and_a_completion(texts: Running) -> None:
+def test_chat_and_completion(texts: Running) -> None:
     text = prompt("grüße 🙂")
     answer = ask(texts, "chat", model="words", messages=said(text), n=2)
     assert [choice["message"]["content"] for choice in answer["choices"]] == [text, text]
@@ -53,7 +53,7 @@ def test_embeddings(texts: Running) -> None:
 
 
 @pytest.mark.parametrize("action", ["leave", "abort"])
-def test_leaving_a_stream_ends_the_model(texts: Running, action: str) -> None:
+def test_cancelled_stream_ends_model(texts: Running, action: str) -> None:
     text = prompt()
     ask(texts, action, model="words", messages=said(text), endless=True)
     ended(texts, text)

@@ -28,7 +28,7 @@ def assistant(server: Running, api: str, **more: object):
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_text_and_its_usage(agent: Running, api: str) -> None:
+async def test_text_and_usage(agent: Running, api: str) -> None:
     answer = await assistant(agent, api).run("hello")
     assert (answer.output, answer.usage.input_tokens, answer.usage.output_tokens) == ("It is hello ", 1, 3)
     async with assistant(agent, api).run_stream("hello") as stream:
@@ -50,14 +50,14 @@ async def test_tools(agent: Running, api: str) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_typed_answer(agent: Running, api: str) -> None:
+async def test_typed_result(agent: Running, api: str) -> None:
     assert (await assistant(agent, api, output_type=Person).run("Ann is 33")).output == FILLED
     async with assistant(agent, api, output_type=Person).run_stream("Ann is 33") as stream:
         assert [found async for found in stream.stream_output()][-1] == FILLED
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_tools_and_types_of_a_language_model(memorised: Running, api: str) -> None:
+async def test_tools_and_types_with_language_model(memorised: Running, api: str) -> None:
     multiplying = assistant(memorised, api, system_prompt="You multiply.")
 
     @multiplying.tool_plain

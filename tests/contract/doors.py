@@ -12,7 +12,7 @@ from httpx_sse import connect_sse
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from inferstream.extensions import extensions
+from inferstream.extensions.discovery import extensions
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse, ModelStreamInferResponse
 from inferstream.server.grpc.statuses import StatusCode
 from tests import grpc_web

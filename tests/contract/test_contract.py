@@ -97,12 +97,12 @@ def asked(model: str, words: str = "hello", **parameters: object) -> Asked:
 
 
 @EVERY_DOOR
-def test_a_single_response(host: Host, door) -> None:
+def test_single_response(host: Host, door) -> None:
     assert door.single(host, asked("echo", "grüße")) == "grüße"
 
 
 @EVERY_DOOR
-def test_a_stream_comes_in_order_and_as_it_is_made(host: Host, door) -> None:
+def test_stream_items_arrive_in_order_and_immediately(host: Host, door) -> None:
     call = asked("streaming", items=20, delay=0.02)
     items = door.stream(host, call)
     assert next(items) == "item 0"
@@ -111,7 +111,7 @@ def test_a_stream_comes_in_order_and_as_it_is_made(host: Host, door) -> None:
 
 
 @pytest.mark.parametrize("door", TALKING.values(), ids=TALKING)
-def test_requests_and_responses_at_the_same_time(host: Host, door) -> None:
+def test_bidirectional_stream(host: Host, door) -> None:
     call = asked("both")
     talk = door.talk(host, "both")
     try:
@@ -124,7 +124,7 @@ def test_requests_and_responses_at_the_same_time(host: Host, door) -> None:
 
 
 @pytest.mark.parametrize("door", TALKING.values(), ids=TALKING)
-def test_many_requests_and_one_response(host: Host, door) -> None:
+def test_client_stream_with_one_response(host: Host, door) -> None:
     call = asked("collecting")
     talk = door.talk(host, "collecting")
     try:
@@ -136,7 +136,7 @@ def test_many_requests_and_one_response(host: Host, door) -> None:
 
 
 @EVERY_DOOR
-def test_a_client_that_leaves_ends_the_model(host: Host, door) -> None:
+def test_client_disconnect_ends_model(host: Host, door) -> None:
     left: list[str] = []
 
     def one_has_ended() -> bool:
@@ -154,7 +154,7 @@ def test_a_client_that_leaves_ends_the_model(host: Host, door) -> None:
 
 @EVERY_DOOR
 @pytest.mark.parametrize("model", ["slow", "streaming"])
-def test_a_deadline_ends_the_call(host: Host, door, model: str) -> None:
+def test_deadline_ends_call(host: Host, door, model: str) -> None:
     call = asked(model, timeout=300_000, seconds=60, before=60)
     with pytest.raises(Failed) as failed:
         door.single(host, call) if model == "slow" else [*door.stream(host, call)]
@@ -163,7 +163,7 @@ def test_a_deadline_ends_the_call(host: Host, door, model: str) -> None:
 
 
 @EVERY_DOOR
-def test_a_deadline_ends_a_stream_that_has_begun(host: Host, overdue, door) -> None:
+def test_deadline_ends_running_stream(host: Host, overdue, door) -> None:
     call, items, failed = overdue[door]
     assert items[0] == "item 0"
     assert failed is not None
@@ -173,14 +173,14 @@ def test_a_deadline_ends_a_stream_that_has_begun(host: Host, overdue, door) -> N
 
 
 @EVERY_DOOR
-def test_a_model_that_fails_is_an_error_without_its_words(host: Host, door) -> None:
+def test_model_failure_hides_exception_message(host: Host, door) -> None:
     with pytest.raises(Failed) as failed:
         door.single(host, asked("failing"))
     assert failed.value.code in ("internal", None)
 
 
 @EVERY_DOOR
-def test_a_stream_that_fails_before_its_first_item_is_a_status(host: Host, door) -> None:
+def test_failure_before_first_item_is_status(host: Host, door) -> None:
     with pytest.raises(Failed) as failed:
         next(door.stream(host, asked("streaming", fail_at=0)))
     assert failed.value.code in ("internal", None)
@@ -188,7 +188,7 @@ def test_a_stream_that_fails_before_its_first_item_is_a_status(host: Host, door)
 
 
 @EVERY_DOOR
-def test_a_stream_that_fails_later_has_said_what_came_before(host: Host, door) -> None:
+def test_failure_mid_stream_keeps_earlier_items(host: Host, door) -> None:
     items = door.stream(host, asked("streaming", items=5, fail_at=3))
     assert [next(items) for _ in range(3)] == ["item 0", "item 1", "item 2"]
     with pytest.raises(Failed) as failed:
@@ -205,21 +205,21 @@ def test_an_unknown_model_is_not_found(host: Host, door) -> None:
 
 
 @EVERY_DOOR
-def test_a_request_that_is_none_is_refused(host: Host, door) -> None:
+def test_malformed_request_is_refused(host: Host, door) -> None:
     with pytest.raises(Failed) as failed:
         door.single(host, asked("echo", timeout=-1))
     assert failed.value.code in ("invalid", None)
 
 
 @EVERY_DOOR
-def test_a_client_that_does_not_read_holds_the_model_back(host: Host, unread, door) -> None:
+def test_slow_reader_applies_backpressure_to_model(host: Host, unread, door) -> None:
     call, ended_unread = unread[door]
     assert not ended_unread or not host.holds_back
     eventually(lambda: host.noted(f"finally {call.id}"))
 
 
 @EVERY_DOOR
-def test_a_stop_lets_streams_end(stopped: Stopped, door) -> None:
+def test_stop_lets_streams_finish(stopped: Stopped, door) -> None:
     items, error = stopped.ends[door]
     if door is DOORS["websocket"] and stopped.host.closes_sockets:
         assert error is not None

@@ -247,17 +247,17 @@ def at_once(host: Host, model: str, ways: dict[str, Callable[[Host, str], str]])
 
 
 @pytest.mark.parametrize("model", ["words", "blocking-words", "tokens", "steps"])
-def test_a_streamed_text_is_the_same_everywhere(host: Host, model: str) -> None:
+def test_streamed_text_is_equal_in_every_api(host: Host, model: str) -> None:
     assert at_once(host, model, STREAMS) == dict.fromkeys(STREAMS, WORDS)
 
 
-def test_a_whole_text_is_the_same_everywhere(host: Host) -> None:
+def test_gathered_text_is_equal_in_every_api(host: Host) -> None:
     assert at_once(host, "whole", SINGLES) == dict.fromkeys(SINGLES, f"all of {WORDS}")
 
 
-def test_a_sound_is_the_same_text_everywhere(host: Host) -> None:
+def test_transcription_is_equal_in_every_api(host: Host) -> None:
     assert at_once(host, "hearing", SOUNDS) == dict.fromkeys(SOUNDS, WORDS)
 
 
-def test_a_text_is_the_same_sound_everywhere(host: Host) -> None:
+def test_speech_is_equal_in_every_api(host: Host) -> None:
     assert at_once(host, "speaking", SPOKEN) == dict.fromkeys(SPOKEN, WORDS)

@@ -1,1 +1,1 @@
-"""Classes of vulnerabilities that servers of models had: a file for each. docs/security.md has them as a table."""
+"""Classes of vulnerabilities of model servers: a file for each row of the table in docs/contributing/hardening.md."""

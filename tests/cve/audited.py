@@ -39,7 +39,7 @@ sys.addaudithook(noted)
 MODEL = '''
 from fastapi import Request
 from inferstream import InferenceRequest, InferenceResponse, MLModel, custom_handler
-from inferstream.runtimes.pipelines.tensors import arguments_of
+from inferstream.plugins.llm.pipelines.tensors import decode_arguments
 
 
 class Custom(MLModel):
@@ -69,7 +69,7 @@ class Decoding(MLModel):
     """Decodes every input by its content type, as the runtime of pipelines does."""
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        return self.encode_response([name for name in arguments_of(payload)])
+        return self.encode_response([name for name in decode_arguments(payload)])
 
 
 class Hearing(MLModel):

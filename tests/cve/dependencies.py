@@ -68,7 +68,8 @@ FLOORS: dict[str, Floor] = {
         *("grpc-stubs", "grpcio-health-checking", "grpcio-reflection", "grpcio-tools", "hpack", "httptools"),
         *("httpx", "httpx-sse", "huggingface-hub", "hypercorn", "hypothesis", "import-linter"),
         *("instructor", "llama-index-llms-openai-like"),
-        *("langchain-openai", "llguidance", "matplotlib", "mkdocs", "mkdocs-material", "mkdocstrings"),
+        *("langchain-openai", "llguidance", "matplotlib", "mkdocs", "mkdocs-material"),
+        *("mkdocs-redirects", "mkdocstrings"),
         *("msgspec", "mypy", "numpy", "obstore", "ollama", "onnxruntime", "openai"),
         *(
             "opentelemetry-exporter-otlp-proto-grpc",
@@ -89,6 +90,7 @@ FLOORS: dict[str, Floor] = {
         ),
         *(
             "safetensors",
+            "tokenizers",
             "torchvision",
             "tritonclient",
             "trustme",

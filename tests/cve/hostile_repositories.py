@@ -61,7 +61,7 @@ def ways(canary: Path) -> dict[str, Hostile]:
         "program": "inferstream.__main__.X",
         "demo": "inferstream.cli.demo_models.storyteller.model.Storyteller",
         "function": "inferstream.runtimes.framework.import_module",
-        "path": "inferstream.runtimes.sklearn.Path",
+        "path": "inferstream.plugins.frameworks.sklearn.Path",
         "foreign": "mlserver_alibi_explain.AlibiExplainRuntime",
     }
     for name, path in implementations.items():
@@ -104,7 +104,7 @@ def ways(canary: Path) -> dict[str, Hostile]:
     )
     found["torchserve"] = Hostile(
         {
-            **described("inferstream.compat.torchserve.model.ArchiveModel", "./model.mar"),
+            **described("inferstream.plugins.torchserve.model.ArchiveModel", "./model.mar"),
             "model.mar": pickled,
         },
         "model.mar",

@@ -10,8 +10,8 @@ from dockerfile_parse import DockerfileParser
 from typer.testing import CliRunner
 
 from inferstream.cli.main import app
+from inferstream.plugins.tools.image.image import generate_dockerfile
 from inferstream.settings import ModelParameters, ModelSettings, Settings
-from inferstream.tools.image.image import dockerfile
 from tests.programs import write_program
 
 CVES = ("CVE-2026-33744", "CVE-2026-44345")
@@ -48,7 +48,7 @@ def instructions(text: str, folder: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("injection", INJECTIONS)
-def test_no_value_of_a_settings_file_is_an_instruction(tmp_path: Path, injection: str) -> None:
+def test_settings_file_values_are_not_dockerfile_instructions(tmp_path: Path, injection: str) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     (tmp_path / "parsed").mkdir()
@@ -62,7 +62,7 @@ def test_no_value_of_a_settings_file_is_an_instruction(tmp_path: Path, injection
         (folder / "model-settings.json").write_text(
             json.dumps({**dict.fromkeys(model, value), "parameters": more})
         )
-        return instructions(dockerfile(folder), tmp_path / "parsed")
+        return instructions(generate_dockerfile(folder), tmp_path / "parsed")
 
     plain = written("x")
     assert ("ENV", "MLSERVER_MODEL_NAME") in plain
@@ -79,12 +79,12 @@ NAMES = ("x; touch evil", "$(touch evil)", "`touch evil`", "${PATH}", "x\\", "';
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_name_of_a_folder_is_a_command(tmp_path: Path, name: str) -> None:
+def test_folder_names_are_not_shell_commands(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name
     folder.mkdir()
     (folder / "model-settings.json").write_text('{"implementation": "model.Model"}')
     (tmp_path / "parsed").mkdir()
-    *_, (instruction, command) = instructions(dockerfile(folder), tmp_path / "parsed")
+    *_, (instruction, command) = instructions(generate_dockerfile(folder), tmp_path / "parsed")
     assert instruction == "CMD"
     named = command.partition('models="$MLSERVER_PATH"; ')[2].partition("; export")[0]
     shell = ["sh", "-c", f'{named}; printf %s "$name"']
@@ -97,7 +97,7 @@ TOLD = '#!/bin/sh\nfor word in "$@"; do echo "$word"; done >> {record}\n'
 
 
 @pytest.mark.parametrize("injection", INJECTIONS)
-def test_a_tag_is_one_argument_of_docker(
+def test_tag_is_a_single_docker_argument(
     tmp_path: Path, injection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, record, program = tmp_path / "model", tmp_path / "record", tmp_path / "bin" / "docker"

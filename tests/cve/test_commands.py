@@ -24,10 +24,12 @@ COMMANDS = (
 
 STARTING = {
     "processes/devices.py": "`nvidia-smi -L`, for a model whose devices are `auto`",
-    "tools/image/dockerfile.py": "docker, for whoever runs `server build`",
-    "runtimes/grammars/matching.py": "the trial of a form that a client asks for, of a program in the package; the form is its input",
-    "sources/objects.py": "the lists and files of an object store, read by a program in the package",
-    "text/limited_template.py": "a chat template without trust, rendered by a program in the package",
+    "plugins/tools/image/dockerfile.py": "docker, podman or buildah, for whoever runs `server build`",
+    "plugins/llm/engine/guard.py": "the command of an engine, which only an operator's settings give, and its end with the server",
+    "plugins/llm/engine/process.py": "the guard of an engine's command",
+    "plugins/llm/grammars/matching.py": "the trial of a form that a client asks for, of a program in the package; the form is its input",
+    "plugins/sources/objects.py": "the lists and files of an object store, read by a program in the package",
+    "plugins/text/limited_template.py": "a chat template without trust, rendered by a program in the package",
     "telemetry/output.py": "what makes JSON of each line that is printed, of this one file",
     "processes/spawning.py": "workers and front ends, of a program in the package",
 }
@@ -43,14 +45,14 @@ MODULES = ("subprocess", "pty", "sqlite3", "sqlalchemy", "psycopg", "redis")
 
 
 @pytest.mark.parametrize("apart", ["", "\n"])
-def test_no_text_of_any_way_is_a_command(watched: Audited, tmp_path: Path, apart: str) -> None:
+def test_request_text_is_never_executed_as_command(watched: Audited, tmp_path: Path, apart: str) -> None:
     victim = tmp_path / "victim"
     everywhere(watched, apart.join(COMMANDS).format(victim))
     assert not victim.exists()
     assert watched.done("subprocess.", "os.", "pty.") == []
 
 
-def test_what_starts_processes_is_known() -> None:
+def test_process_spawning_modules_are_listed() -> None:
     starting, shells = set(), []
     for name, node in nodes("os.", "shell", *MODULES):
         if any(each.partition(".")[0] in MODULES for each in imported(node)):

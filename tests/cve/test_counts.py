@@ -100,7 +100,7 @@ def requests(number: Raw) -> list[tuple[str, dict, dict[str, str]]]:
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda number: str(number)[:10])
-def test_any_number_is_served_or_refused_and_costs_nothing(watched: Audited, number: Any) -> None:
+def test_any_number_is_served_or_refused_without_cost(watched: Audited, number: Any) -> None:
     before = watched.rss()
     with httpx.Client(base_url=watched.url, timeout=20) as client:
         for path, body, headers in requests(Raw(number)):
@@ -134,13 +134,13 @@ LISTS = [
 
 
 @pytest.mark.parametrize(("path", "body"), LISTS, ids=range(len(LISTS)))
-def test_lists_have_a_length_at_most(watched: Audited, path: str, body: Any) -> None:
+def test_list_length_is_limited(watched: Audited, path: str, body: Any) -> None:
     found = httpx.post(f"{watched.url}{path}", json=body, timeout=20)
     assert found.status_code in (400, 422) or "error" in found.json(), found.text[:300]
 
 
 @pytest.mark.parametrize("prompt", ["", [], [""], [[]], None, [None], " "])
-def test_an_empty_prompt_is_answered_or_refused(watched: Audited, prompt: object) -> None:
+def test_empty_prompt_is_served_or_refused(watched: Audited, prompt: object) -> None:
     for path, body in (
         ("/v1/completions", {"model": "words", "prompt": prompt}),
         ("/v1/chat/completions", {"model": "words", "messages": [{"role": "user", "content": prompt}]}),

@@ -75,7 +75,7 @@ def evictions(server: Running, headers: Headers) -> float:
     return sum(metric(page, "inferstream_model_evictions_total", model=name) for name in ("first", "second"))
 
 
-def test_a_key_without_the_right_loads_into_free_memory_alone(
+def test_key_without_evict_scope_loads_only_into_free_memory(
     start: Callable[..., Running], keys: Keys
 ) -> None:
     server = start(keys)
@@ -96,7 +96,7 @@ def test_a_key_without_the_right_loads_into_free_memory_alone(
         assert FACES["rest"](server, "first", admin)[0]
 
 
-def test_a_connection_gives_its_next_request_no_right(start: Callable[..., Running], keys: Keys) -> None:
+def test_evict_right_does_not_carry_over_on_connection(start: Callable[..., Running], keys: Keys) -> None:
     server = start(keys)
     with httpx.Client(timeout=60) as client:
 
@@ -109,19 +109,19 @@ def test_a_connection_gives_its_next_request_no_right(start: Callable[..., Runni
         assert ask("first", "admin") == 200
 
 
-def test_the_setting_gives_the_right_to_all(start: Callable[..., Running], keys: Keys) -> None:
+def test_setting_grants_evict_right_to_all(start: Callable[..., Running], keys: Keys) -> None:
     server = start(keys, clients_may_evict=True)
     for model in ("first", "second", "first"):
         assert FACES["rest"](server, model, keys.bearer("user"))[0]
 
 
-def test_without_keys_everybody_has_the_right(start: Callable[..., Running]) -> None:
+def test_everyone_can_evict_without_keys(start: Callable[..., Running]) -> None:
     server = start()
     for model in ("first", "second", "first"):
         assert FACES["rest"](server, model, {})[0]
 
 
-def test_without_keys_the_setting_takes_it(start: Callable[..., Running]) -> None:
+def test_setting_revokes_evict_right_without_keys(start: Callable[..., Running]) -> None:
     server = start(clients_may_evict=False)
     assert FACES["rest"](server, "first", {})[0]
     with httpx.Client(timeout=60) as client:
@@ -143,9 +143,7 @@ def keep(server: Running, who: Headers, value: object, model: str = "first", **m
     return httpx.post(f"{server.url}/api/generate", json=body, headers=who, timeout=60).status_code
 
 
-def test_keep_alive_of_a_key_without_the_right_changes_nothing(
-    start: Callable[..., Running], keys: Keys
-) -> None:
+def test_keep_alive_without_evict_right_has_no_effect(start: Callable[..., Running], keys: Keys) -> None:
     server = start(keys, max_memory="2GB")
     user, admin = keys.bearer("user"), keys.bearer("admin")
     for model in ("first", "second"):
@@ -168,7 +166,7 @@ def test_keep_alive_of_a_key_without_the_right_changes_nothing(
     assert [line["principal"] for line in lines] == ["user", "admin"], "what loads or changes is in the log"
 
 
-def test_what_is_loaded_and_kept_counts(start: Callable[..., Running], keys: Keys) -> None:
+def test_loaded_and_pinned_models_count(start: Callable[..., Running], keys: Keys) -> None:
     server = start(keys)
     counted = keys.bearer("counted")
     statuses = [keep(server, counted, value) for value in ("5m", 0, "5m", "5m", 0, -1)]

@@ -15,7 +15,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from inferstream.keys.document import MOST_NAME
+from inferstream.plugins.keys.document import MAX_NAME
 from tests.broker import Broker
 from tests.cve.principals import OTHER, Keys, audited, serve_app, token, unsigned
 from tests.e2e.test_kafka import Endpoint
@@ -75,7 +75,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
     "a token for others": [("authorization", f"Bearer {token('alice', aud='others')}")],
     "a token that is over": [("authorization", f"Bearer {token('alice', exp=1)}")],
     "a token of nobody": [("authorization", f"Bearer {token('')}")],
-    "a token of a long name": [("authorization", f"Bearer {token('a' * (MOST_NAME + 1))}")],
+    "a token of a long name": [("authorization", f"Bearer {token('a' * (MAX_NAME + 1))}")],
     "a token whose name has a line break": [("authorization", f"Bearer {token('alice' + chr(10))}")],
     "a token whose name has a NUL": [("authorization", f"Bearer {token('alice' + chr(0))}")],
     "a token whose name is no text": [("authorization", f"Bearer {token(['alice'])}")],
@@ -106,7 +106,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_no_route_of_http_takes_them(server: Running, what: str) -> None:
+def test_http_routes_refuse_wrong_credentials(server: Running, what: str) -> None:
     with httpx.Client(timeout=30) as client:
         for method, path in every_route():
             if needs(method, path) == EVERYBODY:
@@ -120,7 +120,7 @@ def test_no_route_of_http_takes_them(server: Running, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_no_message_of_mcp_and_json_rpc_takes_them(server: Running, what: str) -> None:
+def test_mcp_and_json_rpc_refuse_wrong_credentials(server: Running, what: str) -> None:
     call = {"jsonrpc": "2.0", "id": 1}
     tool = {**call, "method": "tools/call", "params": {"name": "double", "arguments": {"n": 1}}}
     cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
@@ -139,7 +139,7 @@ def test_no_message_of_mcp_and_json_rpc_takes_them(server: Running, what: str) -
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_no_rpc_takes_them(server: Running, what: str) -> None:
+def test_grpc_refuses_wrong_credentials(server: Running, what: str) -> None:
     metadata: Any = WRONG[what]
     with grpc.insecure_channel(server.grpc) as channel:
         for path, client_streams, server_streams in asyncio.run(rpcs()):
@@ -161,7 +161,7 @@ class Several(dict[str, str]):
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_no_call_of_grpc_web_takes_them(server: Running, what: str) -> None:
+def test_grpc_web_refuses_wrong_credentials(server: Running, what: str) -> None:
     for path, client_streams, server_streams in asyncio.run(rpcs()):
         if client_streams or server_streams or rpc_needs(path) == EVERYBODY:
             continue
@@ -173,7 +173,7 @@ def test_no_call_of_grpc_web_takes_them(server: Running, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_no_socket_takes_them(server: Running, what: str) -> None:
+def test_websocket_refuses_wrong_credentials(server: Running, what: str) -> None:
     url = f"{server.url.replace('http', 'ws', 1)}/v2/models/double/stream"
     with pytest.raises(InvalidStatus) as refused:
         connect(url, additional_headers=WRONG[what])
@@ -181,7 +181,7 @@ def test_no_socket_takes_them(server: Running, what: str) -> None:
 
 
 @pytest.mark.parametrize("offered", [["wrong"], [GOOD, OTHER_GOOD], [GOOD, "wrong"], [""], [GOOD[:-1]]])
-def test_no_socket_takes_wrong_subprotocols(server: Running, offered: list[str]) -> None:
+def test_websocket_refuses_wrong_subprotocols(server: Running, offered: list[str]) -> None:
     url = f"{server.url.replace('http', 'ws', 1)}/v2/models/double/stream"
     protocols: Any = ["inferstream", *(f"inferstream.key.{key}" for key in offered)]
     with pytest.raises(InvalidStatus) as refused:
@@ -190,7 +190,7 @@ def test_no_socket_takes_wrong_subprotocols(server: Running, offered: list[str])
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_no_port_of_metrics_takes_them(server: Running, what: str) -> None:
+def test_metrics_port_refuses_wrong_credentials(server: Running, what: str) -> None:
     if not server.metrics_port:
         pytest.skip("one port has the metrics too")
     answer = httpx.get(f"http://127.0.0.1:{server.metrics_port}/metrics", headers=WRONG[what], timeout=30)
@@ -198,7 +198,7 @@ def test_no_port_of_metrics_takes_them(server: Running, what: str) -> None:
     assert "inferstream_" not in answer.text
 
 
-def test_a_right_one_after_a_wrong_one_is_taken_and_a_wrong_one_after_a_right_one_is_not(
+def test_valid_and_invalid_credentials_do_not_affect_each_other(
     server: Running,
 ) -> None:
     body = {"inputs": [{"name": "n", "datatype": "INT64", "shape": [1], "data": [4]}]}
@@ -210,7 +210,7 @@ def test_a_right_one_after_a_wrong_one_is_taken_and_a_wrong_one_after_a_right_on
                 assert client.post(url, json=body, headers=headers).status_code == 401, what
 
 
-async def test_no_message_of_kafka_takes_them(tmp_path: Path) -> None:
+async def test_kafka_refuses_wrong_credentials(tmp_path: Path) -> None:
     broker = Broker()
     try:
         (tmp_path / "keys").mkdir()

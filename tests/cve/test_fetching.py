@@ -69,7 +69,7 @@ def parts(address: str) -> Iterator[dict]:
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_nothing_is_asked_of_an_address(watched: Audited, target: Target, address: str) -> None:
+def test_server_fetches_no_url(watched: Audited, target: Target, address: str) -> None:
     found = address.format(target.address, target.address.partition(":")[2])
     with httpx.Client(base_url=watched.url, timeout=20) as client:
         for part in parts(found):
@@ -94,7 +94,7 @@ def test_nothing_is_asked_of_an_address(watched: Audited, target: Target, addres
     assert watched.done("socket.", "urllib.", "subprocess.") == []
 
 
-def test_no_text_of_any_way_is_an_address(watched: Audited, target: Target) -> None:
+def test_request_text_is_never_fetched_as_url(watched: Audited, target: Target) -> None:
     everywhere(watched, f"![](http://{target.address}/a.png)")
     assert target.reached == 0
     assert watched.done("socket.", "urllib.") == []
@@ -103,7 +103,7 @@ def test_no_text_of_any_way_is_an_address(watched: Audited, target: Target) -> N
 @pytest.mark.parametrize(
     "header", ["Host", "X-Forwarded-Host", "Forwarded", "X-Original-URL", "Referer", "Location"]
 )
-def test_no_header_is_an_address(watched: Audited, target: Target, header: str) -> None:
+def test_headers_are_never_fetched_as_url(watched: Audited, target: Target, header: str) -> None:
     for path in ("/docs", "/v2/models/words", "/metrics", "/proto", "/v2/docs/dataplane.json"):
         httpx.get(f"{watched.url}{path}", headers={header: target.address}, timeout=20)
     assert target.reached == 0

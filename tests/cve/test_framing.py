@@ -46,7 +46,7 @@ def head(path: str, more: bytes = b"Transfer-Encoding: chunked\r\n") -> bytes:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_body_of_chunks_of_a_byte_is_refused_wherever_it_goes(watched: Audited, path: str) -> None:
+def test_body_of_one_byte_chunks_is_refused(watched: Audited, path: str) -> None:
     before = watched.rss()
     media = b"Transfer-Encoding: chunked\r\n"
     answer = exchange(watched, head(path, media) + b"1\r\n \r\n" * 70_000 + b"0\r\n\r\n")
@@ -58,13 +58,13 @@ def test_a_body_of_chunks_of_a_byte_is_refused_wherever_it_goes(watched: Audited
 @pytest.mark.parametrize(
     "more", [b"X-A: %b\r\n" % (b"a" * 3_000_000), b"".join(b"X-%d: a\r\n" % at for at in range(200_000))]
 )
-def test_a_head_of_megabytes_is_refused_at_every_port(watched: Audited, port: str, more: bytes) -> None:
+def test_oversized_head_is_refused_at_every_port(watched: Audited, port: str, more: bytes) -> None:
     answer = exchange(watched, head("/metrics", more), getattr(watched, f"{port}_port"))
     assert answer == b"" or b" 431 " in answer.splitlines()[0], answer[:200]
 
 
 @pytest.mark.parametrize("size", [b"FFFFFFFFFFFFFFFF", b"7FFFFFFFFFFFFFFF", b"-1", b"0x10", b"1" * 5000])
-def test_a_chunk_of_any_size_is_no_memory(watched: Audited, size: bytes) -> None:
+def test_chunk_size_allocates_no_memory(watched: Audited, size: bytes) -> None:
     before = watched.rss()
     for path in PATHS:
         answer = exchange(watched, head(path) + size + b"\r\n" + b" " * 100)

@@ -131,7 +131,7 @@ def allowed(status: bytes) -> bool:
         ("metrics", "GET", "/metrics", b""),
     ],
 )
-def test_a_header_of_any_bytes_is_refused_or_served(
+def test_any_header_bytes_are_refused_or_served(
     watched: Audited, name: str, port: str, method: str, path: str, media: bytes
 ) -> None:
     log = len(watched.text())
@@ -145,7 +145,7 @@ def test_a_header_of_any_bytes_is_refused_or_served(
 
 
 @pytest.mark.parametrize("name", OF_UPGRADES)
-def test_an_upgrade_with_a_header_of_any_bytes_is_refused_or_served(watched: Audited, name: str) -> None:
+def test_any_upgrade_header_bytes_are_refused_or_served(watched: Audited, name: str) -> None:
     log = len(watched.text())
     usual = {"Host": b"127.0.0.1", "Upgrade": b"websocket", "Connection": b"Upgrade"}
     usual |= {"Sec-WebSocket-Key": b"AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version": b"13"}
@@ -157,7 +157,7 @@ def test_an_upgrade_with_a_header_of_any_bytes_is_refused_or_served(watched: Aud
 
 
 @pytest.mark.parametrize("name", OF_CALLS)
-def test_a_call_with_metadata_of_any_bytes_is_refused_or_served(watched: Audited, name: str) -> None:
+def test_any_metadata_bytes_are_refused_or_served(watched: Audited, name: str) -> None:
     log = len(watched.text())
     for value in VALUES:
         usual = {
@@ -196,7 +196,7 @@ TRAILERS = (
 @pytest.mark.parametrize(
     "path", [INFER, "/v1/chat/completions", "/rpc", "/inference.GRPCInferenceService/ModelInfer"]
 )
-def test_trailers_of_any_bytes_have_a_limit(watched: Audited, path: str) -> None:
+def test_trailers_are_limited(watched: Audited, path: str) -> None:
     log, before = len(watched.text()), watched.rss()
     for trailer in TRAILERS:
         media = b"application/grpc-web+proto" if "GRPC" in path else b"application/json"
@@ -211,7 +211,7 @@ def test_trailers_of_any_bytes_have_a_limit(watched: Audited, path: str) -> None
     goes_on(watched, log)
 
 
-def test_trailers_of_calls_have_a_limit(watched: Audited) -> None:
+def test_grpc_web_trailers_are_limited(watched: Audited) -> None:
     log = len(watched.text())
     for trailer in (
         literal(b"x", b"\xff"),

@@ -102,7 +102,7 @@ def ask(running: Running, headers: dict[str, str]) -> int:
     ).status_code
 
 
-def test_each_has_its_limit_its_line_and_its_use(
+def test_each_principal_has_own_limit_audit_line_and_usage(
     served: tuple[Running, Path, dict[str, dict[str, str]]],
 ) -> None:
     running, root, callers = served
@@ -124,7 +124,7 @@ def test_each_has_its_limit_its_line_and_its_use(
     assert sorted(row["principal"] for row in json.loads(shown.stdout)["usage"]) == sorted(callers)
 
 
-def test_a_day_of_a_token_is_not_that_of_a_key_over_a_restart(tmp_path: Path) -> None:
+def test_token_usage_stays_apart_from_key_after_restart(tmp_path: Path) -> None:
     keys = Keys()
     keys.add(PLAIN, ("infer",), limits={"tokens_per_day": 2})
     settings = {"usage_file": str(tmp_path / "usage.json")}
@@ -145,7 +145,7 @@ def test_a_day_of_a_token_is_not_that_of_a_key_over_a_restart(tmp_path: Path) ->
         assert running.stop() == 0
 
 
-def test_they_are_one_where_the_rules_say_so(tmp_path: Path) -> None:
+def test_principals_are_shared_if_rules_say_so(tmp_path: Path) -> None:
     keys = Keys()
     keys.add(PLAIN, ("infer",), limits={"requests_per_second": 0.0001, "burst": 2})
     rules = {"shared_principals": True, "limits": {"requests_per_second": 0.0001, "burst": 2}}
@@ -157,7 +157,7 @@ def test_they_are_one_where_the_rules_say_so(tmp_path: Path) -> None:
         assert running.stop() == 0
 
 
-def test_no_key_names_a_principal_of_tokens(tmp_path: Path) -> None:
+def test_key_cannot_name_token_principal(tmp_path: Path) -> None:
     keys = Keys()
     keys.add(f"jwt:{PLAIN}", ("infer",))
     with pytest.raises(AssertionError, match=r'principal "jwt:ren\w": "jwt:" begins those of tokens'):
@@ -204,7 +204,7 @@ def who(
 
 
 @pytest.mark.parametrize("api", FACES)
-def test_each_is_itself_and_has_its_salt_over_every_api(
+def test_each_principal_has_own_salt_in_every_api(
     who: tuple[Running, dict[str, dict[str, str]]], api: str
 ) -> None:
     running, callers = who

@@ -42,7 +42,7 @@ async def words(prompt: str) -> AsyncIterator[str]:
 """
 
 TABLE = 8
-ROWS = f"inferstream.keys.counters.ROWS={TABLE}"
+ROWS = f"inferstream.plugins.keys.counters.ROWS={TABLE}"
 
 HOSTS: dict[str, dict[str, int]] = {
     "in-process": {},
@@ -166,7 +166,7 @@ TRANSPORTS = {
 }
 
 
-def test_a_full_table_is_a_429_over_every_transport_and_the_others_go_on(
+def test_full_table_returns_429_over_every_transport(
     start: Callable[..., Running],
 ) -> None:
     server = start(**HELD)
@@ -190,8 +190,10 @@ def test_a_full_table_is_a_429_over_every_transport_and_the_others_go_on(
     assert {line["end"] for line in lines} == {"limit_exceeded"}
 
 
-def test_nobody_gets_a_limit_twice_because_others_come(start: Callable[..., Running]) -> None:
-    patched = f"inferstream.keys.words.SLOTS=1 {ROWS}"  # the minute is over at once, and the day is not
+def test_evicted_principal_gets_no_fresh_limit(start: Callable[..., Running]) -> None:
+    patched = (
+        f"inferstream.plugins.keys.words.SLOTS=1 {ROWS}"  # the minute is over at once, and the day is not
+    )
     server = start(None, patched, tokens_per_day=3)
     alice = bearer("alice")
     assert [infer(server, alice).status_code for _ in range(4)] == [200, 200, 200, 429]
@@ -202,7 +204,7 @@ def test_nobody_gets_a_limit_twice_because_others_come(start: Callable[..., Runn
     assert [infer(server, alice).status_code for _ in range(2)] == [429, 429]
 
 
-def test_keys_without_limits_need_no_row(start: Callable[..., Running]) -> None:
+def test_unlimited_keys_need_no_row(start: Callable[..., Running]) -> None:
     keys = Keys()
     for number in range(3 * TABLE):
         keys.add(f"free-{number}")
@@ -213,7 +215,7 @@ def test_keys_without_limits_need_no_row(start: Callable[..., Running]) -> None:
         assert infer(server, keys.bearer(name)).status_code == 200
 
 
-def test_a_long_header_of_a_token_is_refused_before_it_is_parsed(start: Callable[..., Running]) -> None:
+def test_oversized_token_header_is_refused_before_parsing(start: Callable[..., Running]) -> None:
     server = start()
     for length, said in (
         (900, "header of the token has more than 1024"),
@@ -269,7 +271,7 @@ WITH_HEADER = {f"{name} header": ask for name, ask in FACES.items()}
 
 
 @pytest.mark.parametrize("api", [*WITH_HEADER, *URGENT])
-def test_a_priority_of_a_key_makes_no_call_of_others_wait(ordered: tuple[Running, Keys], api: str) -> None:
+def test_key_priority_does_not_delay_other_keys(ordered: tuple[Running, Keys], api: str) -> None:
     server, keys = ordered
     ask = (WITH_HEADER | URGENT)[api]
     urgent = {"x-request-priority": "1"} if api in WITH_HEADER else {}

@@ -18,10 +18,10 @@ import httpx
 import pytest
 
 from inferstream.errors import InferstreamError
-from inferstream.repository import archives, blobs
-from inferstream.repository.blobs import BlobCache
+from inferstream.plugins.sources import blobs, objects_program
+from inferstream.plugins.sources.blobs import BlobCache
+from inferstream.repository import archives
 from inferstream.settings import Settings
-from inferstream.sources import objects_program
 from tests import lying
 from tests.certificates import Authority
 from tests.lying import Answer, Liar, endless, layer, part, registry, store
@@ -136,7 +136,7 @@ HTTPS: dict[str, tuple[Callable[[str, Any, Any], Answer], str]] = {
 
 
 @pytest.mark.parametrize("lie", HTTPS)
-def test_a_lie_about_a_file_over_https_is_refused(fetch: Fetching, tls: dict[str, str], lie: str) -> None:
+def test_false_file_over_https_is_refused(fetch: Fetching, tls: dict[str, str], lie: str) -> None:
     answer, expected = HTTPS[lie]
     with Liar(answer, tls) as liar:
         uri = f"{liar.url.replace('//', '//user:s3cr3t@')}/model.bin?key=s3cr3t"
@@ -144,12 +144,12 @@ def test_a_lie_about_a_file_over_https_is_refused(fetch: Fetching, tls: dict[str
         assert liar.sent < MOST + 64 * MB
 
 
-def test_a_body_that_is_longer_than_its_length_is_cut(fetch: Fetching, tls: dict[str, str]) -> None:
+def test_body_longer_than_content_length_is_truncated(fetch: Fetching, tls: dict[str, str]) -> None:
     with Liar(lambda *_: (200, {"content-length": "4"}, CONTENT), tls) as liar:
         assert files_of(fetch(liar, f"{liar.url}/model.bin")) == {"model.bin": CONTENT[:4]}
 
 
-def test_a_coding_is_not_undone(fetch: Fetching, tls: dict[str, str]) -> None:
+def test_content_encoding_is_not_decoded(fetch: Fetching, tls: dict[str, str]) -> None:
     with Liar(lambda *_: (200, {"content-encoding": "gzip"}, BOMB), tls) as liar:
         assert files_of(fetch(liar, f"{liar.url}/model.bin")) == {"model.bin": BOMB}
 
@@ -193,13 +193,13 @@ SECONDS = {
 
 
 @pytest.mark.parametrize("lie", SECONDS)
-def test_a_lie_about_the_rest_of_a_file_is_refused(fetch: Fetching, tls: dict[str, str], lie: str) -> None:
+def test_wrong_content_range_is_refused(fetch: Fetching, tls: dict[str, str], lie: str) -> None:
     second, expected = SECONDS[lie]
     with Liar(cut_then(second), tls) as liar:
         assert expected in fetch.refused(liar, f"{liar.url}/model.bin")
 
 
-def test_a_source_that_stalls_is_left(
+def test_stalled_source_times_out(
     fetch: Fetching, tls: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stalled(liar: list[Liar]) -> Iterator[bytes]:
@@ -259,10 +259,10 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
 
 @pytest.mark.parametrize("lie", ARCHIVES)
 @pytest.mark.parametrize("scheme", ["https", "oci", "s3"])
-def test_an_archive_holds_no_more_than_it_may(
+def test_archive_size_is_bounded(
     fetch: Fetching, tls: dict[str, str], scheme: str, lie: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archives, "MOST_MEMBERS", 100)
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 100)
     fetch.trusted = False
     make, expected = ARCHIVES[lie]
     content = make()
@@ -314,7 +314,7 @@ LAYERS: dict[str, tuple[list[tuple[Any, dict[str, Any]]], str]] = {
 
 
 @pytest.mark.parametrize("lie", LAYERS)
-def test_a_lie_about_a_layer_is_refused(fetch: Fetching, lie: str) -> None:
+def test_false_layer_is_refused(fetch: Fetching, lie: str) -> None:
     layers, expected = LAYERS[lie]
     with registry(layers) as liar:
         assert expected in fetch.refused(liar, f"oci://{liar.host}/m")
@@ -343,8 +343,8 @@ MANIFESTS: dict[str, tuple[Callable[[], Answer], str]] = {
 
 
 @pytest.mark.parametrize("lie", MANIFESTS)
-def test_a_manifest_that_lies_is_refused(fetch: Fetching, lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blobs, "MOST_FILES", 10_000)
+def test_false_manifest_is_refused(fetch: Fetching, lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blobs, "MAX_FILES", 10_000)
     manifest, expected = MANIFESTS[lie]
     reference = f"@sha256:{'0' * 64}" if lie == "another digest" else ""
     with registry([], manifest()) as liar:
@@ -352,7 +352,7 @@ def test_a_manifest_that_lies_is_refused(fetch: Fetching, lie: str, monkeypatch:
 
 
 @pytest.mark.parametrize("token", [endless, lambda: BOMB])
-def test_the_answer_to_a_login_is_bounded(fetch: Fetching, token: Callable[[], Any]) -> None:
+def test_login_response_size_is_bounded(fetch: Fetching, token: Callable[[], Any]) -> None:
     def answer(path: str, _: Any, __: Any) -> Answer:
         if path == "/token":
             body = token()
@@ -392,11 +392,11 @@ HUB: dict[str, tuple[Any, Any, str]] = {
 
 
 @pytest.mark.parametrize("lie", HUB)
-def test_a_lie_of_the_hub_is_refused(fetch: Fetching, lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_false_hub_response_is_refused(fetch: Fetching, lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("huggingface_hub")
     from huggingface_hub import constants
 
-    monkeypatch.setattr(blobs, "MOST_FILES", 10_000)
+    monkeypatch.setattr(blobs, "MAX_FILES", 10_000)
     files, content, expected = HUB[lie]
 
     def answer(path: str, _: Any, headers: Any) -> Answer:
@@ -454,7 +454,7 @@ OBJECTS: dict[str, tuple[list[tuple[str, Any]], Callable[[str, Any], Answer], st
 
 @pytest.mark.parametrize("lie", OBJECTS)
 @pytest.mark.parametrize("scheme", STORES)
-def test_a_lie_of_an_object_store_is_refused(fetch: Fetching, scheme: str, lie: str) -> None:
+def test_false_object_store_response_is_refused(fetch: Fetching, scheme: str, lie: str) -> None:
     pytest.importorskip("obstore")
     rows, answer, expected = OBJECTS[lie]
     with store(scheme, rows, answer) as liar:
@@ -463,7 +463,7 @@ def test_a_lie_of_an_object_store_is_refused(fetch: Fetching, scheme: str, lie: 
 
 
 @pytest.mark.parametrize("scheme", STORES)
-def test_an_honest_object_store_is_served(fetch: Fetching, scheme: str) -> None:
+def test_correct_object_store_is_served(fetch: Fetching, scheme: str) -> None:
     pytest.importorskip("obstore")
     names = ["/etc/x", "m/a", "m/A", "m/\u00e9", "m/e\u0301", "m/b/c"]
     with store(scheme, [(name, 10) for name in names], served) as liar:
@@ -473,7 +473,7 @@ def test_an_honest_object_store_is_served(fetch: Fetching, scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", STORES)
-def test_an_endless_list_costs_no_memory(fetch: Fetching, scheme: str) -> None:
+def test_endless_listing_uses_bounded_memory(fetch: Fetching, scheme: str) -> None:
     """The library reads a page whole, in a process of its own."""
     pytest.importorskip("obstore")
     with store(scheme, [], served, page=endless()) as liar:
@@ -482,16 +482,14 @@ def test_an_endless_list_costs_no_memory(fetch: Fetching, scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", STORES)
-def test_a_list_whose_pages_go_round_ends(fetch: Fetching, scheme: str) -> None:
+def test_cyclic_listing_pages_end(fetch: Fetching, scheme: str) -> None:
     pytest.importorskip("obstore")
     rows = [(f"m/{i}", 10) for i in range(5000)]
     with store(scheme, rows, served, token="again") as liar:
         assert "lists objects without end" in fetch.refused(liar, STORES[scheme])
 
 
-def test_empty_pages_that_go_round_end(
-    fetch: Fetching, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_cyclic_empty_pages_end(fetch: Fetching, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("obstore")
     program = tmp_path / "program.py"
     source = Path(objects_program.__file__).read_text()
@@ -504,7 +502,7 @@ def test_empty_pages_that_go_round_end(
 # A server
 
 
-def test_the_other_models_are_served_while_a_source_lies(tmp_path: Path) -> None:
+def test_other_models_are_served_despite_false_source(tmp_path: Path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
     zeros = lying.tarred([(member("zeros", 600 * MB), Zeros())])
@@ -513,7 +511,7 @@ def test_the_other_models_are_served_while_a_source_lies(tmp_path: Path) -> None
             write_model(
                 folder,
                 name,
-                "inferstream.runtimes.onnx.OnnxModel",
+                "inferstream.plugins.frameworks.onnx.OnnxModel",
                 code="",
                 name=name,
                 parameters={"uri": f"oci://{liar.host}/m"},

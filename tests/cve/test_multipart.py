@@ -24,7 +24,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_a_body_in_parts_is_refused_and_becomes_no_file(watched: Audited, name: str) -> None:
+def test_multipart_body_is_refused_and_writes_no_file(watched: Audited, name: str) -> None:
     boundary, body = BODIES[name]
     before = watched.rss()
     for path in PATHS:
@@ -40,7 +40,7 @@ def test_a_body_in_parts_is_refused_and_becomes_no_file(watched: Audited, name: 
 
 @pytest.mark.parametrize("name", [*BODIES, "a file beyond the limit"])
 @pytest.mark.parametrize("path", ["transcriptions", "translations"])
-def test_a_route_that_takes_parts_refuses_what_is_wrong(watched: Audited, path: str, name: str) -> None:
+def test_multipart_route_refuses_malformed_parts(watched: Audited, path: str, name: str) -> None:
     boundary, body = BODIES.get(name, (BOUNDARY, bytes(2**22 + 1)))
     before = watched.rss()
     media = {"Content-Type": f"multipart/form-data; boundary={boundary.decode()}"}
@@ -51,7 +51,7 @@ def test_a_route_that_takes_parts_refuses_what_is_wrong(watched: Audited, path: 
     assert watched.rss() < before + 50 * 2**20
 
 
-def test_a_file_of_a_form_reaches_the_model_and_no_disk(watched: Audited) -> None:
+def test_uploaded_file_reaches_model_without_disk(watched: Audited) -> None:
     parts = {"file": ("../../../tmp/evil\0.wav", b'{"[' * 1_000_000)}
     url = f"{watched.url}/v1/audio/transcriptions"
     found = httpx.post(url, data={"model": "hearing"}, files=parts, timeout=30)
@@ -59,7 +59,7 @@ def test_a_file_of_a_form_reaches_the_model_and_no_disk(watched: Audited) -> Non
     assert watched.done("open") == []
 
 
-def test_the_headers_of_a_form_open_no_other_route(watched: Audited) -> None:
+def test_form_headers_open_no_other_route(watched: Audited) -> None:
     """On one connection, where headers that were checked are not checked again."""
     asked = httpx.Request("POST", watched.url, data={"model": "hearing"}, files={"file": b"a"})
     headers = {"Content-Type": asked.headers["content-type"]}
@@ -68,7 +68,7 @@ def test_the_headers_of_a_form_open_no_other_route(watched: Audited) -> None:
             assert client.post(path, content=asked.read()).status_code == status
 
 
-def test_no_library_of_parts_is_imported() -> None:
+def test_no_multipart_library_is_imported() -> None:
     parsers = ("multipart", "python_multipart", "cgi", "email.parser")
     found = {
         name

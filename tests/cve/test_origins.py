@@ -60,7 +60,7 @@ ROUTES = routes()
 
 
 @pytest.mark.parametrize("headers", FOREIGN, ids=str)
-def test_a_foreign_page_gets_nothing_of_any_route(watched: Audited, headers: dict) -> None:
+def test_foreign_origin_is_refused_by_every_route(watched: Audited, headers: dict) -> None:
     assert len(ROUTES) > 50
     sent = {"Content-Type": "text/plain", "Accept": "text/html, text/event-stream", **headers}
     with httpx.Client(base_url=watched.url, timeout=20, headers=sent) as client:
@@ -76,7 +76,7 @@ def test_a_foreign_page_gets_nothing_of_any_route(watched: Audited, headers: dic
 
 
 @pytest.mark.parametrize("headers", FOREIGN, ids=str)
-def test_a_foreign_page_gets_nothing_of_any_rpc(watched: Audited, headers: dict) -> None:
+def test_foreign_origin_is_refused_by_every_rpc(watched: Audited, headers: dict) -> None:
     rpcs = [
         "ServerLive",
         "ServerMetadata",
@@ -92,7 +92,7 @@ def test_a_foreign_page_gets_nothing_of_any_rpc(watched: Audited, headers: dict)
         assert b"grpc-status:7" in found.content
 
 
-def test_the_servers_own_pages_and_programs_reach_every_route(watched: Audited) -> None:
+def test_own_pages_and_programs_reach_every_route(watched: Audited) -> None:
     """The same requests without what makes them foreign: none of the refusals above was for anything else."""
     with httpx.Client(base_url=watched.url, timeout=20) as client:
         for method, path in ROUTES:
@@ -155,7 +155,7 @@ def status(
 
 
 @pytest.mark.parametrize("path", [*CLOSED, "/v2/access"])
-def test_a_disguised_path_opens_nothing(closed: Running, path: str) -> None:
+def test_disguised_path_opens_nothing(closed: Running, path: str) -> None:
     method = "GET" if path == "/v2/access" else "POST"
     for disguise in DISGUISES:
         code, answer = status(closed, disguise.format(path), "127.0.0.1", method=method)
@@ -168,7 +168,7 @@ def test_a_disguised_path_opens_nothing(closed: Running, path: str) -> None:
 
 @pytest.mark.parametrize("more", ["", *FORWARDED])
 @pytest.mark.parametrize("host", HOSTS)
-def test_no_header_opens_what_is_closed(closed: Running, host: str, more: str) -> None:
+def test_headers_open_no_closed_route(closed: Running, host: str, more: str) -> None:
     for path in CLOSED:
         assert status(closed, path, host, more)[0] in (400, 403), (path, host)
     assert closed.infer("echo", {"inputs": []}).status_code == 200
@@ -185,7 +185,7 @@ NAMING = (
 
 
 @pytest.mark.parametrize("more", NAMING)
-def test_no_answer_is_made_of_the_host_of_its_request(closed: Running, more: str) -> None:
+def test_host_header_is_not_reflected(closed: Running, more: str) -> None:
     """No URL in an answer, and no redirect, leads to where a client or a proxy says that the server is."""
     for method, path in ROUTES:
         if path.startswith("/own/") or path.endswith("/stream"):
@@ -240,7 +240,7 @@ def spellings(path: str) -> Iterator[str]:
     yield "".join(each if each == "/" else f"%{ord(each):02x}" for each in path)
 
 
-def test_no_spelling_of_a_route_passes_by_its_key(keyed: Running) -> None:
+def test_every_spelling_of_a_route_needs_key(keyed: Running) -> None:
     """Without a key nothing is served but what is open to everybody, and of `echo` nothing to a key without it."""
     served = 0
     for method, path in ROUTES:
@@ -262,7 +262,7 @@ def test_no_spelling_of_a_route_passes_by_its_key(keyed: Running) -> None:
     assert keyed.infer("words", {"inputs": []}, headers=headers).status_code == 200
 
 
-def test_what_is_closed_is_closed_at_every_door(closed: Running) -> None:
+def test_closed_routes_are_closed_on_every_transport(closed: Running) -> None:
     load, index = RepositoryModelLoadRequest(model_name="echo"), RepositoryIndexRequest()
     rpcs = {"RepositoryIndex": index, "RepositoryModelLoad": load, "RepositoryModelUnload": load}
     for service in (SERVICE, "inference.model_repository.ModelRepositoryService"):

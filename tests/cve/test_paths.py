@@ -40,7 +40,7 @@ def unpacking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Audite
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_server_unpacks_nothing_outside(unpacking: tuple[Audited, Path], attack: str) -> None:
+def test_unpacking_stays_inside_folder(unpacking: tuple[Audited, Path], attack: str) -> None:
     server, outside = unpacking
     found = load(server, f"m{[*ATTACKS].index(attack)}")
     assert found.status_code >= 400
@@ -84,7 +84,7 @@ PLACES = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_path_of_a_request_is_a_path_of_a_file(watched: Audited, name: str) -> None:
+def test_request_paths_are_not_file_paths(watched: Audited, name: str) -> None:
     """Over a socket, because clients of HTTP tidy paths up."""
     for place in PLACES:
         for method in ("GET", "POST"):

@@ -134,21 +134,21 @@ def salted(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @pytest.mark.parametrize("way", ["rest", "sse", "grpc_unary", "websocket"])
 @pytest.mark.parametrize("model", ["plain", "blocking", "steps"])
-def test_each_principal_has_a_salt_of_its_own(salted: Salted, model: str, way: str) -> None:
+def test_each_principal_has_own_salt(salted: Salted, model: str, way: str) -> None:
     ask = getattr(salted, way)
     for id, principal in KEYS.items():
         assert f"salt '{principal}'" in ask(model, id).replace("\\'", "'")
 
 
-def test_what_is_computed_for_the_cache_has_the_salt_of_its_first_caller(salted: Salted) -> None:
+def test_cached_computation_uses_salt_of_first_caller(salted: Salted) -> None:
     assert "salt 'alice'" in salted.rest("cached", "a1")
 
 
-def test_a_model_without_the_mark_gets_none(salted: Salted) -> None:
+def test_model_without_prefix_marker_gets_no_salt(salted: Salted) -> None:
     assert "salt ''" in salted.rest("unmarked", "a1")
 
 
-def test_without_keys_all_share(tmp_path: Path, workers: int) -> None:
+def test_clients_share_prefixes_without_keys(tmp_path: Path, workers: int) -> None:
     running = Salted(tmp_path, workers, keys=False)
     assert "salt ''" in running.rest("plain", "a1")
     assert running.stop() == 0, running.text()

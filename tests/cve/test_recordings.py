@@ -165,7 +165,7 @@ def replayed(file: Path, *flags: str) -> tuple[int, dict[str, Any], str]:
 
 
 @pytest.mark.parametrize("speed", ["max", "1x"])
-def test_a_hostile_recording_asks_nobody_else_and_costs_no_other_line(
+def test_hostile_recording_reaches_no_other_host(
     tmp_path: Path, good: Asked, evil: Asked, speed: str
 ) -> None:
     hostile = [
@@ -255,7 +255,7 @@ def document(value: str) -> bytes:
     ).encode()
 
 
-def test_no_credential_is_recorded_and_a_masked_recording_replays(tmp_path: Path) -> None:
+def test_recordings_hold_no_credentials_and_masked_ones_replay(tmp_path: Path) -> None:
     key, entry = new_key("rec", "alice")
     secret, other = key[-40:], "HUNTER2SECRET"
     (tmp_path / "keys.json").write_text(json.dumps({"version": 1, "keys": [entry]}))
@@ -337,7 +337,7 @@ def test_no_credential_is_recorded_and_a_masked_recording_replays(tmp_path: Path
     assert code in (0, 1)
 
 
-def test_targets_that_are_refused_are_not_recorded_and_end_no_replay(tmp_path: Path) -> None:
+def test_refused_targets_are_not_recorded_and_do_not_end_replay(tmp_path: Path) -> None:
     folder, record = tmp_path / "models", tmp_path / "record.jsonl"
     write_model(folder, "echo", "faulty_models.Echo", name="echo")
     (folder / "settings.json").write_text(json.dumps({"record": {"path": str(record), "bodies": True}}))

@@ -106,7 +106,7 @@ WAYS: dict[str, Callable[[Audited], None]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_a_client_gives_up_is_released(watched: Audited, way: str) -> None:
+def test_abandoned_request_is_released(watched: Audited, way: str) -> None:
     WAYS[way](watched)  # what is made once is there
     calls = "inferstream_calls_in_progress"
 

@@ -168,7 +168,7 @@ def request(key: str, until: int, pause: float = 0.0) -> dict[str, Any]:
 
 @pytest.mark.parametrize("owner", OWNERS)
 @pytest.mark.parametrize("how", CANCELS)
-def test_nobody_else_cancels(server: Running, how: str, owner: str) -> None:
+def test_other_principals_cannot_cancel(server: Running, how: str, owner: str) -> None:
     session = f"s{next(numbers)}"
     body = {"id": f"{session}:1", **request(session, 10**6, 0.01)}
     url = f"{server.url}/v2/models/count/infer_stream"
@@ -189,7 +189,7 @@ def test_nobody_else_cancels(server: Running, how: str, owner: str) -> None:
 
 @pytest.mark.parametrize("owner", OWNERS)
 @pytest.mark.parametrize("model", ["count", "blocking"])
-def test_nobody_else_resumes_reads_or_releases(server: Running, owner: str, model: str) -> None:
+def test_other_principals_cannot_resume_read_or_release(server: Running, owner: str, model: str) -> None:
     key = f"r{next(numbers)}"
     body = request(key, 50, 0.01)
     if model == "blocking":
@@ -217,7 +217,7 @@ def test_nobody_else_resumes_reads_or_releases(server: Running, owner: str, mode
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-def test_nobody_else_goes_on_with_a_conversation(server: Running, owner: str) -> None:
+def test_other_principals_cannot_continue_conversation(server: Running, owner: str) -> None:
     url = f"{server.url}/v1/responses"
     first = httpx.post(
         url, json={"model": "words", "input": "the canary"}, headers=CALLERS[owner], timeout=20
@@ -240,7 +240,7 @@ def ask_cached(server: Running, key: str, headers: dict[str, str]) -> str:
     return answer.json()["outputs"][0]["data"][0]
 
 
-def test_nobody_gets_the_cached_results_of_others(server: Running) -> None:
+def test_other_principals_get_no_cached_results(server: Running) -> None:
     key = f"c{next(numbers)}"
     first = {name: ask_cached(server, key, headers) for name, headers in CALLERS.items()}
     assert len({*first.values()}) == len(CALLERS)
@@ -248,14 +248,14 @@ def test_nobody_gets_the_cached_results_of_others(server: Running) -> None:
         assert {name: ask_cached(server, key, headers) for name, headers in CALLERS.items()} == first
 
 
-def test_nobody_joins_the_computation_of_others(server: Running) -> None:
+def test_other_principals_do_not_join_computation(server: Running) -> None:
     key = f"f{next(numbers)}"
     with ThreadPoolExecutor(len(CALLERS)) as pool:
         results = [*pool.map(lambda headers: ask_cached(server, key, headers), CALLERS.values())]
     assert len({*results}) == len(CALLERS)
 
 
-def test_principals_share_a_cache_that_says_so(tmp_path: Path) -> None:
+def test_principals_share_cache_if_configured(tmp_path: Path) -> None:
     running = serve_app(tmp_path, KEYS, APP, cache_enabled=True, share_cache=True)
     try:
         assert len({ask_cached(running, "x", headers) for headers in CALLERS.values()}) == 1
@@ -323,7 +323,7 @@ def regions_by_grpc(server: Running, headers: dict[str, str], key: str) -> tuple
 @pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="this system has no /dev/shm")
 @pytest.mark.parametrize("owner", OWNERS)
 @pytest.mark.parametrize("how", [regions_by_rest, regions_by_grpc])
-def test_nobody_else_sees_uses_or_registers_shared_memory(
+def test_other_principals_cannot_use_shared_memory(
     server: Running, shared: str, owner: str, how: Callable[..., tuple[bool, int, bool]]
 ) -> None:
     place = {"key": shared, "offset": 0, "byte_size": 64}
@@ -337,7 +337,7 @@ def test_nobody_else_sees_uses_or_registers_shared_memory(
     assert how(server, others(owner)[0], shared)[0], "it is nobody's now"
 
 
-def test_a_cancel_without_a_right_to_anything_else_is_one_of_its_own(tmp_path: Path) -> None:
+def test_cancel_without_other_scope_reaches_only_own_requests(tmp_path: Path) -> None:
     keys = Keys()
     keys.add("alice", ("infer", "stream"))
     keys.add("none", ())

@@ -28,7 +28,7 @@ KEYS = (
 REGION = {"shared_memory_region": "inferstream", "shared_memory_byte_size": 64, "shared_memory_offset": 0}
 
 
-def test_no_memory_of_the_server_has_a_name(audited: Audited) -> None:
+def test_server_memory_has_no_name(audited: Audited) -> None:
     assert not [name for name in os.listdir("/dev/shm") if "inferstream" in name]
     shared = set()
     for pid in audited.processes():
@@ -41,7 +41,7 @@ def test_no_memory_of_the_server_has_a_name(audited: Audited) -> None:
 
 
 @pytest.mark.parametrize("action", ["status", "register", "unregister"])
-def test_no_client_registers_memory_of_a_device(watched: Audited, action: str) -> None:
+def test_client_cannot_register_device_memory(watched: Audited, action: str) -> None:
     path = f"{watched.url}/v2/cudasharedmemory"
     for where in (f"{path}/region/inferstream/{action}", f"{path}/{action}"):
         for found in (httpx.post(where, json={"key": "a", "byte_size": 64}), httpx.get(where)):
@@ -49,7 +49,7 @@ def test_no_client_registers_memory_of_a_device(watched: Audited, action: str) -
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_no_client_registers_memory_of_the_server(watched: Audited, key: str) -> None:
+def test_client_cannot_register_server_memory(watched: Audited, key: str) -> None:
     where = f"{watched.url}/v2/systemsharedmemory/region/inferstream/register"
     found = httpx.post(where, json={"key": key, "offset": 0, "byte_size": 64})
     assert found.status_code == 400, found.text
@@ -63,7 +63,7 @@ def test_no_client_registers_memory_of_the_server(watched: Audited, key: str) ->
 
 
 @pytest.mark.parametrize("verb", ["Register", "Status", "Unregister"])
-def test_no_rpc_registers_memory_of_a_device(watched: Audited, verb: str) -> None:
+def test_rpc_cannot_register_device_memory(watched: Audited, verb: str) -> None:
     method = f"CudaSharedMemory{verb}"
     with grpc.insecure_channel(watched.grpc) as channel, pytest.raises(grpc.RpcError) as failed:
         channel.unary_unary(f"/{SERVICE}/{method}")(b"", timeout=20)
@@ -71,7 +71,7 @@ def test_no_rpc_registers_memory_of_a_device(watched: Audited, verb: str) -> Non
     assert call(watched.url, method, b"").status == 12
 
 
-def test_no_tensor_is_read_from_or_written_to_a_region(watched: Audited) -> None:
+def test_tensors_do_not_access_foreign_regions(watched: Audited) -> None:
     tensor = {**bytes_tensor("a", **REGION)}
     bare = {name: value for name, value in tensor.items() if name != "data"}
     assert watched.infer("echo", {"inputs": [bare]}).status_code == 400
@@ -80,7 +80,7 @@ def test_no_tensor_is_read_from_or_written_to_a_region(watched: Audited) -> None
     assert answered.status_code == 400 or answered.json()["outputs"][0]["data"] == ["a"]
 
 
-def test_no_answer_names_memory_or_files_of_the_server(watched: Audited) -> None:
+def test_errors_name_no_memory_or_files_of_server(watched: Audited) -> None:
     for answer in everywhere(watched, json.dumps(REGION)):
         for secret in ("memfd", "/dev/shm", "/proc/", str(watched.folder.parent), "site-packages"):
             assert secret not in answer.body.decode(errors="replace"), answer

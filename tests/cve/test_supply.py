@@ -30,13 +30,13 @@ def requirements() -> list[Requirement]:
     return [Requirement(each) for each in (*project["dependencies"], *extras)]
 
 
-def test_each_dependency_of_each_extra_has_a_row_and_no_row_is_of_another() -> None:
+def test_every_dependency_of_every_extra_has_one_row() -> None:
     named = {canonicalize_name(each.name) for each in requirements()}
     assert named == FLOORS.keys()
     assert "python-multipart" not in named
 
 
-def test_no_requirement_allows_a_version_that_is_known_to_be_open() -> None:
+def test_requirements_exclude_vulnerable_versions() -> None:
     for requirement in requirements():
         assert requirement.url is None, requirement
         if floor := FLOORS[canonicalize_name(requirement.name)].lowest:
@@ -45,11 +45,11 @@ def test_no_requirement_allows_a_version_that_is_known_to_be_open() -> None:
 
 
 @pytest.mark.parametrize("name", FLOORS)
-def test_a_row_has_its_date_and_the_advisories_of_its_floor(name: str) -> None:
+def test_rows_have_date_and_advisories_of_minimum_version(name: str) -> None:
     row = FLOORS[name]
     assert date.fromisoformat(row.checked) >= date(2026, 11, 28)
     assert bool(row.lowest) == bool(row.advisories)
 
 
-def test_copies_inside_of_dependencies_are_those_of_dependencies() -> None:
+def test_vendored_copies_match_listed_dependencies() -> None:
     assert VENDORED.keys() <= FLOORS.keys()

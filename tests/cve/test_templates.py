@@ -56,7 +56,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Audited,
 
 
 @pytest.mark.parametrize("name", ESCAPES)
-def test_a_template_reaches_nothing(hostile: tuple[Audited, Path], name: str) -> None:
+def test_template_has_no_access(hostile: tuple[Audited, Path], name: str) -> None:
     server, victim = hostile
     server.mark()
     for path in ("/v1/chat/completions", "/v1/responses"):
@@ -92,7 +92,7 @@ LEVERS = {
 
 @pytest.mark.parametrize("model", ["templated", "saying"])
 @pytest.mark.parametrize("lever", LEVERS)
-def test_no_field_of_a_request_replaces_a_template(watched: Audited, model: str, lever: str) -> None:
+def test_request_field_cannot_replace_template(watched: Audited, model: str, lever: str) -> None:
     def asked(**more: object) -> httpx.Response:
         body = {"model": model, "messages": [{"role": "user", "content": "hi"}], **more}
         return httpx.post(f"{watched.url}/v1/chat/completions", json=body, timeout=20)

@@ -14,7 +14,7 @@ DATATYPES = ("BOOL", "UINT8", "INT8", "INT64", "FP16", "FP32", "FP64", "BYTES", 
 
 
 @pytest.mark.parametrize("datatype", DATATYPES)
-def test_a_tensor_is_as_long_as_its_shape_says_or_refused(watched: Audited, datatype: str) -> None:
+def test_tensor_length_matches_shape_or_is_refused(watched: Audited, datatype: str) -> None:
     random_ = random.Random(datatype)
     with httpx.Client(base_url=watched.url, timeout=20) as client:
         for _ in range(30):
@@ -33,12 +33,12 @@ def test_a_tensor_is_as_long_as_its_shape_says_or_refused(watched: Audited, data
 @pytest.mark.parametrize(
     "field", ["prompt_embeds", "input_embeds", "inputs_embeds", "serialized_named_tensors"]
 )
-def test_embeddings_instead_of_a_prompt_are_loaded_by_nothing(watched: Audited, field: str) -> None:
+def test_prompt_embeddings_are_not_loaded(watched: Audited, field: str) -> None:
     for path in ("/v1/completions", "/v1/chat/completions", "/v1/embeddings"):
         body = {"model": "words", field: "gAN9cQAu", "prompt": None}
         assert httpx.post(f"{watched.url}{path}", json=body, timeout=20).status_code == 400
     assert watched.done("pickle.") == []
 
 
-def test_a_number_too_many_is_refused(watched: Audited) -> None:
+def test_surplus_number_is_refused(watched: Audited) -> None:
     assert watched.infer("echo", {"inputs": [{**fp32([1.0])["inputs"][0], "shape": [2]}]}).status_code == 400

@@ -62,13 +62,13 @@ def canary(watched: Audited, tmp_path: Path) -> Iterator[bytes]:
     assert watched.done("pickle.", f"open {victim}") == []
 
 
-def test_the_canary_is_alive(tmp_path: Path) -> None:
+def test_canary_pickle_is_effective(tmp_path: Path) -> None:
     pickle.loads(pickle.dumps(Canary(tmp_path / "unpickled"))).close()
     assert (tmp_path / "unpickled").exists()
 
 
 @pytest.mark.parametrize("media", TYPES)
-def test_no_body_is_unpickled(watched: Audited, canary: bytes, media: str) -> None:
+def test_request_bodies_are_not_unpickled(watched: Audited, canary: bytes, media: str) -> None:
     paths = (
         "/v2/models/echo/infer",
         "/v2/models/both/infer_stream",
@@ -95,7 +95,7 @@ def test_no_body_is_unpickled(watched: Audited, canary: bytes, media: str) -> No
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_no_tensor_is_unpickled(watched: Audited, canary: bytes, codec: str) -> None:
+def test_tensors_are_not_unpickled(watched: Audited, canary: bytes, codec: str) -> None:
     """Tensors go to a worker and into the cache, and come back out of it."""
     for model in ("cached", "decoding", "arrays"):
         for data in (base64.b64encode(canary).decode(), base64.encodebytes(canary).decode()):
@@ -114,7 +114,7 @@ def test_no_tensor_is_unpickled(watched: Audited, canary: bytes, codec: str) -> 
         assert sent.status_code < 500, sent.text
 
 
-def test_no_message_is_unpickled(watched: Audited, canary: bytes) -> None:
+def test_messages_are_not_unpickled(watched: Audited, canary: bytes) -> None:
     with connect(f"ws://127.0.0.1:{watched.http_port}/v2/models/both/stream") as opened:
         for sent in (canary, len(canary).to_bytes(4, "little") + canary):
             opened.send(sent)
@@ -155,7 +155,7 @@ def test_only_declared_ports_listen(audited: Audited) -> None:
     eventually(lambda: {known[inode] for inode in audited.sockets() if inode in known} == declared)
 
 
-def test_no_code_of_the_server_can_unpickle() -> None:
+def test_server_code_cannot_unpickle() -> None:
     loaders = set()
     for name, node in nodes(*LOADERS, *LOADING):
         strings = [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
@@ -164,9 +164,9 @@ def test_no_code_of_the_server_can_unpickle() -> None:
             loaders.add(name)
     # The artefact of a model of scikit-learn is a pickle, which its folder is trusted with.
     # Ray pickles what it deploys, and the room of Ray tries whether it can; it loads nothing.
-    trusted = {"runtimes/refusals.py", "runtimes/sklearn.py", "cli/templates/sklearn/model.py"}
+    trusted = {"runtimes/refusals.py", "plugins/frameworks/sklearn.py", "cli/templates/sklearn/model.py"}
     # It names code of pickle, to know who asks for an import.
     imports = {"imports/path/model_folders.py"}
     # TorchServe's handlers read weights without pickled code, and the settings of archives are safe YAML.
-    archives = {"compat/torchserve/handlers.py", "repository/mar.py"}
-    assert loaders == {*trusted, *archives, *imports, "ray/deployment.py"}
+    archives = {"plugins/torchserve/handlers.py", "plugins/torchserve/mar.py"}
+    assert loaders == {*trusted, *archives, *imports, "plugins/ray/deployment.py"}

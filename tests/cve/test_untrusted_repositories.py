@@ -12,11 +12,11 @@ import xgboost
 from obstore.store import S3Store
 
 from inferstream.errors import InvalidSettings
-from inferstream.repository import blobs
-from inferstream.repository.fetched import FetchedRepository
+from inferstream.plugins.frameworks.xgboost import XGBoostModel
+from inferstream.plugins.llm.huggingface import HuggingFaceRuntime
+from inferstream.plugins.sources import blobs
+from inferstream.plugins.sources.fetched_artefacts import FetchedRepository
 from inferstream.repository.trust import permit
-from inferstream.runtimes.huggingface import HuggingFaceRuntime
-from inferstream.runtimes.xgboost import XGBoostModel
 from inferstream.settings import ModelParameters, ModelSettings, Settings
 from tests import stores
 from tests.certificates import Authority
@@ -77,9 +77,7 @@ def https(files: dict[str, bytes], folder: Path) -> Iterator[tuple[str, dict[str
 
 
 @pytest.mark.parametrize("place", [s3, hf, oci, https])
-def test_nothing_of_a_repository_runs_and_each_error_names_what_and_the_setting(
-    place: Callable, tmp_path: Path
-) -> None:
+def test_untrusted_repository_runs_no_code_and_error_names_setting(place: Callable, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     browser = tmp_path / "browser"
     write_program(browser, f"#!/bin/sh\nmkdir -p {canary}\n")
@@ -154,14 +152,11 @@ async def test_only_shipped_runtimes_are_usable_under_every_scheme(fetched: Fetc
     assert all(
         "trust_remote_code" in broken[name] and expected[name].named in broken[name] for name in refused
     )
-    assert all(
-        "inferstream.runtimes." in path or "mlserver_" in path or ".compat." in path
-        for path in usable.values()
-    )
+    assert all(path.startswith("inferstream.plugins.") or "mlserver_" in path for path in usable.values())
     assert not (tmp_path / "canary").exists()
 
 
-async def test_harmless_files_break_no_load_and_come_along(fetched: Fetch) -> None:
+async def test_harmless_files_load_and_are_copied(fetched: Fetch) -> None:
     harmless = [
         *("README.md", "LICENSE", "picture.png", "labels.txt", "vocab.json", "spiece.model", "chat.jinja"),
         *("data.csv", ".gitattributes", "NOTICE", "sound.wav", "model.safetensors"),
@@ -172,15 +167,13 @@ async def test_harmless_files_break_no_load_and_come_along(fetched: Fetch) -> No
     assert {path.name for path in folder.iterdir()} == {*files} - {"training_args.bin"}
 
 
-async def test_what_the_operator_names_in_the_environment_stays(
-    fetched: Fetch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_operator_environment_is_kept(fetched: Fetch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLSERVER_MODEL_IMPLEMENTATION", "own.Model")
     [settings] = await fetched({"model.json": trained()}).list()
     assert settings.implementation_ == "own.Model"
 
 
-async def test_arguments_of_the_environment_are_the_operators(
+async def test_environment_arguments_come_from_operator(
     fetched: Fetch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLSERVER_MODEL_EXTRA", '{"n_jobs": 2}')
@@ -191,7 +184,7 @@ async def test_arguments_of_the_environment_are_the_operators(
         permit(XGBoostModel.permitted_call, Path(settings.parameters.uri), settings)
 
 
-async def test_with_trust_everything_is_as_the_repository_says(fetched: Fetch, tmp_path: Path) -> None:
+async def test_trusted_repository_applies_all_settings(fetched: Fetch, tmp_path: Path) -> None:
     files = {**described("model.Model", parallel_workers=300), "model.py": b"", "model.bin": b""}
     [settings] = await fetched(files, trust_remote_code=True).list()
     assert (settings.implementation_, settings.parallel_workers) == ("model.Model", 300)
@@ -233,7 +226,7 @@ def test_every_field_of_settings_is_classified() -> None:
     assert {*fields} == CLASSIFIED.keys()
 
 
-async def test_settings_without_trust_take_no_more_of_the_machine_than_the_server_gives(
+async def test_untrusted_settings_cannot_exceed_server_resources(
     fetched: Fetch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("inferstream.processors.available", lambda: 2)
@@ -243,7 +236,7 @@ async def test_settings_without_trust_take_no_more_of_the_machine_than_the_serve
         "pinned": True,
         "request_timeout": 0,
     }
-    path = "inferstream.runtimes.xgboost.XGBoostModel"
+    path = "inferstream.plugins.frameworks.xgboost.XGBoostModel"
     pool = {"inference_pool_gid": "other"}
     files = {
         f"{name}/{file}": content
@@ -269,20 +262,18 @@ async def test_settings_without_trust_take_no_more_of_the_machine_than_the_serve
     assert "model a: limited without trust_remote_code: parallel_workers is 2" in caplog.text
 
 
-async def test_the_servers_own_number_of_workers_is_allowed(
-    fetched: Fetch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_server_worker_count_is_allowed(fetched: Fetch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inferstream.processors.available", lambda: 1)
-    files = described("inferstream.runtimes.xgboost.XGBoostModel", parallel_workers=5)
+    files = described("inferstream.plugins.frameworks.xgboost.XGBoostModel", parallel_workers=5)
     [settings] = await fetched(files, parallel_workers=3).list()
     assert settings.parallel_workers == 3
 
 
-async def test_a_folder_of_the_operator_is_trusted(tmp_path: Path) -> None:
+async def test_operator_folder_is_trusted(tmp_path: Path) -> None:
     """Its settings with a remote `uri` are the operator's; the files of the URI are not."""
     settings = ModelSettings(
         name="m",
-        implementation="inferstream.runtimes.huggingface.HuggingFaceRuntime",
+        implementation="inferstream.plugins.llm.huggingface.HuggingFaceRuntime",
         _source=str(tmp_path / "m"),
     )
     settings.parameters = ModelParameters(extra={"model_kwargs": {"weights_only": False}})

@@ -80,7 +80,7 @@ def ask(server: Running, path: str, model: str, **more: Any) -> httpx.Response:
 
 
 @pytest.mark.parametrize("model", [*BOMBS, "time-workers"])
-def test_a_template_that_takes_too_much_fails_its_request_alone(server: Running, model: str) -> None:
+def test_slow_template_fails_only_its_request(server: Running, model: str) -> None:
     for path in APIS:
         with ThreadPoolExecutor(1) as thread:
             asked = thread.submit(ask, server, path, model)
@@ -94,7 +94,7 @@ def test_a_template_that_takes_too_much_fails_its_request_alone(server: Running,
 
 
 @pytest.mark.parametrize("path", APIS)
-def test_an_honest_template_writes_the_same_prompt(server: Running, path: str) -> None:
+def test_harmless_template_renders_same_prompt(server: Running, path: str) -> None:
     for model in ("honest", "honest-workers"):
         for _ in range(2):
             found = ask(server, path, model)
@@ -110,12 +110,12 @@ def test_an_honest_template_writes_the_same_prompt(server: Running, path: str) -
         assert ["<s>[user]hi" in each["message"]["content"] for each in several] == [True] * 3
 
 
-def test_a_template_that_jinja_cannot_read_is_the_plain_one(server: Running) -> None:
+def test_unparsable_template_falls_back_to_plain_one(server: Running) -> None:
     found = ask(server, "/v1/chat/completions", "broken")
     assert json.loads(found.json()["choices"][0]["message"]["content"])["inputs"] == {"prompt": ["hi"]}
 
 
-def test_many_requests_for_a_slow_template_are_refused(server: Running) -> None:
+def test_many_requests_for_slow_template_are_refused(server: Running) -> None:
     with ThreadPoolExecutor(48) as threads:
         asked = [threads.submit(ask, server, "/v1/chat/completions", "time") for _ in range(48)]
         server.probe()
@@ -125,14 +125,14 @@ def test_many_requests_for_a_slow_template_are_refused(server: Running) -> None:
 
 
 @pytest.mark.parametrize("model", ["local", "honest"])
-def test_many_messages_are_written_beside_the_event_loop(server: Running, model: str) -> None:
+def test_many_messages_render_off_the_event_loop(server: Running, model: str) -> None:
     messages = [{"role": "user", "content": str(number)} for number in range(1000)]
     found = ask(server, "/v1/chat/completions", model, messages=messages)
     prompt = json.loads(found.json()["choices"][0]["message"]["content"])["inputs"]["prompt"][0]
     assert prompt.removeprefix("<s>") == "".join(f"[user]{number}" for number in range(1000))
 
 
-def test_messages_that_a_template_refuses_are_wrong_requests(server: Running) -> None:
+def test_messages_refused_by_template_are_bad_requests(server: Running) -> None:
     """The error of each API names its own field."""
     long = [{"role": "user", "content": "x" * 2 * MB}]
     found = ask(server, "/v1/chat/completions", "honest", messages=long)
@@ -140,7 +140,7 @@ def test_messages_that_a_template_refuses_are_wrong_requests(server: Running) ->
     assert "1,000,000 bytes" in found.text
 
 
-def test_the_processes_of_templates_have_no_secrets(server: Running) -> None:
+def test_template_processes_have_no_secrets(server: Running) -> None:
     ask(server, "/v1/chat/completions", "honest")
     helpers = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -162,7 +162,7 @@ STORY = {
 
 
 @pytest.mark.parametrize("where", ["absolute", "upwards", "extra"])
-def test_a_path_of_a_template_stays_in_the_repository(tmp_path: Path, where: str) -> None:
+def test_template_path_stays_in_repository(tmp_path: Path, where: str) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("word " * 321 + "TOPSECRET")
     path = str(secret) if where != "upwards" else "../" * 20 + str(secret).lstrip("/")

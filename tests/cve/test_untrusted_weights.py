@@ -19,13 +19,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 
 from inferstream.errors import ModelLoadFailed
-from inferstream.repository import blobs
-from inferstream.repository.fetched import Artefacts, FetchedRepository
+from inferstream.plugins.sources import blobs
+from inferstream.plugins.sources.fetched_artefacts import Artefacts, FetchedRepository
 from inferstream.repository.loading import load_model
 from inferstream.settings import ModelSettings, Settings
+from tests.artefacts import transformer_models
 from tests.cve.hostile_repositories import Canary
-from tests.unit.runtimes import transformer_models
-from tests.unit.runtimes.transformers import tiny
+from tests.plugins.llm.transformers import tiny
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -109,7 +109,7 @@ def load(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         try:
             await load_model(settings, 120)
         except ModelLoadFailed as error:
-            return artefacts.explained(error.message, settings)
+            return artefacts.explain(error.message, settings)
         return ""
 
     return loaded
@@ -148,7 +148,7 @@ def code_beside(folder: Path, canary: Path) -> None:
 
 
 @pytest.mark.parametrize("way", FAMILY)
-async def test_a_folder_that_needs_no_code_loads_without_trust(
+async def test_folder_without_code_loads_without_trust(
     model: Path, canary: Path, load: Load, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever its files say of code: none is fetched, and the arguments of the runtime win."""
@@ -171,9 +171,7 @@ async def test_a_folder_that_needs_no_code_loads_without_trust(
 
 
 @pytest.mark.parametrize("way", ["pipeline", "mlserver"])
-async def test_a_pipeline_of_the_repository_fails_the_load(
-    model: Path, canary: Path, load: Load, way: str
-) -> None:
+async def test_repository_pipeline_fails_load(model: Path, canary: Path, load: Load, way: str) -> None:
     code_beside(model, canary)
     pipelines = {"feature-extraction": {"impl": "pipeline_evil.Evil", "pt": ["AutoModel"]}}
     changed(model / "config.json", custom_pipelines=pipelines)
@@ -182,9 +180,7 @@ async def test_a_pipeline_of_the_repository_fails_the_load(
 
 
 @pytest.mark.parametrize("way", FAMILY)
-async def test_weights_that_are_unpickled_fail_the_load(
-    model: Path, canary: Path, load: Load, way: str
-) -> None:
+async def test_pickled_weights_fail_load(model: Path, canary: Path, load: Load, way: str) -> None:
     (model / "model.safetensors").unlink()
     code_beside(model, canary)
     implementation, extra = FAMILY[way]
@@ -273,7 +269,7 @@ CHANGES: dict[str, tuple[str, Callable[[Path], None]]] = {
 
 @pytest.mark.parametrize("way", FAMILY)
 @pytest.mark.parametrize("change", CHANGES)
-async def test_what_chooses_code_fails_the_load(
+async def test_code_selecting_settings_fail_load(
     model: Path, canary: Path, load: Load, way: str, change: str
 ) -> None:
     code_beside(model, canary)
@@ -285,7 +281,7 @@ async def test_what_chooses_code_fails_the_load(
     assert "trust_remote_code" in reason
 
 
-async def test_a_folder_without_settings_is_as_little_trusted(model: Path, canary: Path, load: Load) -> None:
+async def test_folder_without_settings_is_untrusted(model: Path, canary: Path, load: Load) -> None:
     assert await load(model, None) == ""
     changed(model / "sentence_bert_config.json", model_args={"weights_only": False})
     assert "model_args" in await load(model, None)
@@ -299,7 +295,7 @@ def language(tmp_path: Path) -> Path:
     return tiny.write(tmp_path / "language") / "artefacts"
 
 
-async def test_a_language_model_loads_without_trust_and_runs_none_of_its_code(
+async def test_language_model_loads_without_trust_or_its_code(
     language: Path, canary: Path, load: Load, caplog: pytest.LogCaptureFixture
 ) -> None:
     code_beside(language, canary)
@@ -312,7 +308,7 @@ async def test_a_language_model_loads_without_trust_and_runs_none_of_its_code(
 
 
 @pytest.mark.parametrize("change", ["kernel", "internal-kernel", "expert-kernel", "timm", "adapter"])
-async def test_what_chooses_code_of_a_language_model_fails_the_load(
+async def test_language_model_code_setting_fails_load(
     language: Path, canary: Path, load: Load, change: str
 ) -> None:
     named, alter = CHANGES[change]
@@ -322,9 +318,7 @@ async def test_what_chooses_code_of_a_language_model_fails_the_load(
     assert "trust_remote_code" in reason
 
 
-async def test_weights_of_a_language_model_that_are_unpickled_fail_the_load(
-    language: Path, canary: Path, load: Load
-) -> None:
+async def test_language_model_pickled_weights_fail_load(language: Path, canary: Path, load: Load) -> None:
     (language / "model.safetensors").unlink()
     code_beside(language, canary)
     reason = await load(language, LANGUAGE)
@@ -332,9 +326,7 @@ async def test_weights_of_a_language_model_that_are_unpickled_fail_the_load(
     assert "trust_remote_code" in reason
 
 
-async def test_a_model_type_that_only_its_own_code_knows_fails_the_load(
-    language: Path, canary: Path, load: Load
-) -> None:
+async def test_model_type_with_custom_code_fails_load(language: Path, canary: Path, load: Load) -> None:
     code_beside(language, canary)
     auto = {"AutoModelForCausalLM": "modeling_evil.Evil", "AutoConfig": "modeling_evil.Evil"}
     changed(language / "config.json", auto_map=auto, model_type="evil")

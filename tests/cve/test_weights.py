@@ -21,7 +21,7 @@ def target():
 @pytest.mark.parametrize(
     "scheme", ["http://{}/m.gguf", "file:///etc/passwd", "s3://{}/m", "hf://{}/m", "../../m.gguf"]
 )
-def test_no_client_names_what_is_loaded(watched: Audited, target: Target, scheme: str) -> None:
+def test_client_cannot_name_loaded_files(watched: Audited, target: Target, scheme: str) -> None:
     uri = scheme.format(target.address)
     for parameters in (
         {"uri": uri},

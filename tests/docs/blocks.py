@@ -1,8 +1,7 @@
 """The code blocks of a page, each with what the comments above it say of running it.
 
 `<!-- not run: REASON -->` excuses a block. `<!-- file: NAME -->` says that the block is a file; so does a first line
-`# NAME.py`. `<!-- given: CODE -->` runs Python or JavaScript first, and `<!-- shell: COMMANDS -->` commands; both may
-take several lines. `<!-- output may differ -->` compares no output. `<!-- fails -->` is above commands that end with
+`# NAME.py`. `<!-- output may differ -->` compares no output. `<!-- fails -->` is above commands that end with
 an error, `<!-- serves -->` above a program that serves until it is stopped, and `<!-- cell -->` above Python that an
 event loop runs, as cells of a notebook.
 """
@@ -19,7 +18,7 @@ BLOCK = re.compile(
 )
 SAID = re.compile(r"<!-- *(.*?) *-->", re.DOTALL)
 FILE = re.compile(r"# ([\w/-]+\.py)[:,\n]")
-KEYS = ("not run", "file", "given", "shell", "output may differ", "fails", "serves", "cell")
+KEYS = ("not run", "file", "output may differ", "fails", "serves", "cell")
 
 
 class Block(NamedTuple):

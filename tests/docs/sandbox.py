@@ -3,16 +3,19 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib import metadata
 from pathlib import Path
 
 import yaml
+from packaging.requirements import Requirement
 
 from .blocks import Block
 
@@ -32,18 +35,23 @@ PORT = re.compile(r"(-port[ =])\d+")
 SECONDS = 90
 """Most of a command on a busy machine."""
 
+INSTALL = "pip install -e ."
+"""The command that installs the package of a page, without the network and for this page alone."""
+
+METADATA = "import setuptools.build_meta as b; b.prepare_metadata_for_build_wheel({!r})"
+
 NOT_RUN = {
     r"pip install|-m venv|npm install|apt(-get)? install|go install": "it changes the environment of the tests",
     r"go mod ": "it needs the proxy of Go's modules",
     r"make (demo|test|docs|bench\w*|grpc-clients)\b": "other tests and CI run it",
     r"docker |server build\b": "it needs Docker's engine",
-    r"kubectl (?!kustomize)": "it needs a cluster",
+    r"kubectl |helm (?!template|lint)": "it needs a cluster",
     r"grpcurl ": "Debian has no package of it",
     r"git clone": "it needs the network",
 }
 """Commands that no page runs, and why."""
 
-OPTIONAL = ("kubectl", "node", "npm", "go", "java", "javac")
+OPTIONAL = ("helm", "node", "npm", "go", "java", "javac")
 """Programs that a machine may lack; their commands run where they are."""
 
 
@@ -54,8 +62,16 @@ PARSERS: dict[str, Callable[[str], object]] = {
 }
 
 
+EXTRAS = re.compile(r"pip install .*'?\.\[([\w,-]+)\]")
+"""A command that installs extras of the package, which the blocks below it use."""
+
+
 class Failed(AssertionError):
     """A block did not do what its page says."""
+
+
+class Missing(Exception):
+    """The environment lacks a package that the rest of a page needs."""
 
 
 class Sandbox:
@@ -72,10 +88,11 @@ class Sandbox:
             **os.environ,
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
-            "REPO": str(ROOT),
             **{f"INFERSTREAM_{name}_PORT": "0" for name in ("HTTP", "GRPC", "METRICS")},
         }
         (folder / ".venv").symlink_to(sys.prefix)
+        if page.startswith("docs/architecture/"):  # its readers are in a clone
+            (folder / "examples").symlink_to(ROOT / "examples")
 
     def stop(self) -> None:
         self._stop_server()
@@ -97,9 +114,6 @@ class Sandbox:
             raise Failed(f"{self._page}, line {block.line}: {error}") from None
 
     def _run(self, block: Block) -> None:
-        given = block.said.get("given")
-        for command, _ in commands_of(block.said.get("shell", "")):
-            self._command(command, None)
         if block.file is not None:
             if block.language == "python":
                 _compile(block.text, block.file)
@@ -111,15 +125,13 @@ class Sandbox:
                 shown = None if "output may differ" in block.said else output
                 self._command(command, shown, "fails" in block.said)
         elif block.language == "python":
-            if given:
-                self._python(given, block.line)
             if "serves" in block.said:
                 (self._folder / "serves.py").write_text(self.real(block.text))
                 self._serve("python serves.py", None)
             else:
                 self._python(block.text, block.line, "cell" in block.said)
         elif block.language == "js":
-            (self._folder / "block.mjs").write_text(self.real(f"{given or ''}\n{block.text}"))
+            (self._folder / "block.mjs").write_text(self.real(block.text))
             self._command("node block.mjs", None)
         elif block.language in PARSERS:
             _parse(block)
@@ -127,6 +139,11 @@ class Sandbox:
             raise Failed(f'a block of "{block.language}" is neither a file nor excused')
 
     def _command(self, command: str, output: str | None, fails: bool = False) -> None:
+        if command == INSTALL:
+            self._install()
+            return
+        if extras := EXTRAS.search(command):
+            require(extras[1].split(","))
         if any(re.search(pattern, command) for pattern in NOT_RUN):
             return
         if command.split()[0] in OPTIONAL and shutil.which(command.split()[0]) is None:
@@ -137,6 +154,14 @@ class Sandbox:
             self._serve(command, output)
         else:
             self._shell(command, output, fails)
+
+    def _install(self) -> None:
+        """Put the folder on the path, and beside it what pip writes of an editable package."""
+        installed = self._folder.parent / "installed"
+        installed.mkdir()
+        code = METADATA.format(str(installed))
+        self._shell(shlex.join([sys.executable, "-c", code]), None, False)
+        self._environment["PYTHONPATH"] = f"{self._folder}:{installed}:{ROOT}"
 
     def _shell(self, command: str, output: str | None, fails: bool) -> None:
         ran = subprocess.run(
@@ -216,6 +241,19 @@ class Sandbox:
         for name, port in self._ports.items():
             text = re.sub(rf"(?<=:){port}\b", PORTS[name], text)
         return text
+
+
+def require(extras: Sequence[str]) -> None:
+    """Raise Missing unless all packages of these extras are installed."""
+    for each in map(Requirement, metadata.requires("inferstream") or ()):
+        for extra in extras:
+            if each.marker is None or each.marker.evaluate({"extra": ""}):
+                continue
+            if each.marker.evaluate({"extra": extra}):
+                try:
+                    metadata.distribution(each.name)
+                except metadata.PackageNotFoundError:
+                    raise Missing(f"needs {each.name}, of the extra {extra}") from None
 
 
 def commands_of(text: str) -> list[tuple[str, str | None]]:

@@ -26,11 +26,11 @@ def applied(folder: Path, *left_out: str) -> int:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True).returncode
 
 
-def test_the_worked_change_applies_and_its_test_sees_it(tmp_path: Path) -> None:
+def test_worked_change_applies_and_its_test_detects_it(tmp_path: Path) -> None:
     package = [name for name in CHANGED if name.startswith("inferstream/")]
     assert applied(tmp_path / "all") == 0
     assert applied(tmp_path / "test", *package) == 1
 
 
-def test_it_has_at_most_40_lines() -> None:
+def test_contributing_page_has_at_most_40_lines() -> None:
     assert len(TEXT.splitlines()) <= 40

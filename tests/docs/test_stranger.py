@@ -13,7 +13,7 @@ from .blocks import blocks_of
 from .sandbox import ROOT, Sandbox
 
 README = ROOT / "README.md"
-CHANGE = re.compile(r"replace `([^`]+)` by `([^`]+)` in `([^`]+)`")
+CHANGE = re.compile(r"replace `([^`]+)` with `([^`]+)` in `([^`]+)`")
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: install it, or name it in CHROMIUM")
 
@@ -33,7 +33,7 @@ def said() -> tuple[str, str, str, str]:
     text = README.read_text()
     [(old, new, file)] = CHANGE.findall(text)
     found = re.search(
-        r"Open (http://127.0.0.1:8080/), choose `words`, write a prompt and press \*Run\*", text
+        r"Open (http://127.0.0.1:8080/), choose `words`, enter a prompt and press \*Run\*", text
     )
     assert found is not None
     return found[1], old, new, file
@@ -54,7 +54,7 @@ def streamed(page: Page, text: str) -> list[str]:
     return [each for each in page.evaluate("[...seen]") if each]
 
 
-def test_a_stranger_streams_in_two_commands_and_changes_the_model(tmp_path: Path) -> None:
+def test_new_user_streams_in_two_commands_and_changes_model(tmp_path: Path) -> None:
     address, old, new, file = said()
     [block] = [block for block in blocks_of(README) if "server init" in block.text]
     assert block.text.count("\n$") + 1 == 2

@@ -1,7 +1,7 @@
 // Tests of the JavaScript client against two running servers, whose URLs are in SERVER and RESUMABLE.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Client, InferstreamError, blobOf, eventsOf } from "../../inferstream/javascript/inferstream.js";
+import { Client, InferstreamError, blobOf, eventsOf } from "../../inferstream/plugins/page/client/inferstream.js";
 
 const client = new Client(process.env.SERVER);
 const resumable = new Client(process.env.RESUMABLE);

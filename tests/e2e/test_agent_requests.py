@@ -208,7 +208,7 @@ def served(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_a_request_is_understood(served: Running, name: str) -> None:
+def test_recorded_agent_request_is_accepted(served: Running, name: str) -> None:
     path, body = BODIES[name]
     headers = (
         {"anthropic-version": "2023-06-01", "anthropic-beta": "claude-code-20250219"}

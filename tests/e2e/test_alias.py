@@ -41,7 +41,7 @@ def alias(command: list[str], name: str = "mlserver", **environment: str) -> sub
     )
 
 
-def test_the_command_serves_a_folder_as_a_dockerfile_of_mlserver_says(
+def test_command_serves_folder_like_mlserver_image(
     tmp_path: Path, server: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(2):  # a second time changes nothing
@@ -62,7 +62,7 @@ def test_the_command_serves_a_folder_as_a_dockerfile_of_mlserver_says(
     assert answer.json()["outputs"][0]["data"] == ["abab"], answer.text
 
 
-def test_an_installed_mlserver_keeps_its_command(tmp_path: Path, server: Path) -> None:
+def test_installed_mlserver_keeps_its_command(tmp_path: Path, server: Path) -> None:
     (tmp_path / "mlserver").mkdir()
     (tmp_path / "mlserver" / "__init__.py").touch()
     ran = alias([str(server)], PYTHONPATH=str(tmp_path))
@@ -70,7 +70,7 @@ def test_an_installed_mlserver_keeps_its_command(tmp_path: Path, server: Path) -
     assert not server.with_name("mlserver").exists()
 
 
-def test_another_command_of_that_name_is_never_replaced(server: Path) -> None:
+def test_other_command_of_same_name_is_not_replaced(server: Path) -> None:
     other = server.with_name("mlserver")
     other.write_text("mine")
     ran = alias([str(server)])
@@ -81,7 +81,7 @@ def test_another_command_of_that_name_is_never_replaced(server: Path) -> None:
     assert other.read_text() == "mine"
 
 
-def test_names_and_commands_that_cannot_be_are_refused(server: Path) -> None:
+def test_impossible_names_and_commands_are_refused(server: Path) -> None:
     ran = alias([str(server)], "ls")
     assert (ran.returncode, ran.stderr) == (
         1,

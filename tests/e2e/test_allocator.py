@@ -56,7 +56,9 @@ def _check(left: dict[int, int], keeps: bool) -> None:
 
 
 @pytest.mark.parametrize("probed", [("--frontends", "2")], indirect=True, ids=["front ends"])
-def test_the_setting_reaches_every_front_end(keeps: bool, probed: tuple[Running, dict[int, int]]) -> None:
+def test_allocator_setting_reaches_every_front_end(
+    keeps: bool, probed: tuple[Running, dict[int, int]]
+) -> None:
     server, left = probed
     assert set(left) == {server.process.pid, *front_ends(server)}
     _check(left, keeps)

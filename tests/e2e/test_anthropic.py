@@ -96,7 +96,7 @@ def ask(serving: Running, content: object, **options: object) -> anthropic.types
     return whole
 
 
-def test_a_whole_message(serving: Running) -> None:
+def test_gathered_message(serving: Running) -> None:
     message = ask(serving, "hi")
     assert (message.type, message.role, message.model) == ("message", "assistant", "assistant")
     assert message.id.startswith("msg_")
@@ -109,7 +109,7 @@ def test_a_whole_message(serving: Running) -> None:
 
 
 @pytest.mark.parametrize("own", [None, "order-7"])
-def test_responses_have_the_header_of_the_requests_id(serving: Running, own: str | None) -> None:
+def test_responses_have_request_id_header(serving: Running, own: str | None) -> None:
     """It is the X-Request-Id, else the id of the message, by which the access log knows the call."""
     asked = {
         "model": "assistant",
@@ -129,7 +129,7 @@ def test_responses_have_the_header_of_the_requests_id(serving: Running, own: str
     assert caught.value.request_id == own
 
 
-def test_the_events_of_a_stream_have_anthropics_order(serving: Running) -> None:
+def test_stream_events_have_anthropic_order(serving: Running) -> None:
     events = [
         *client(serving.url).messages.create(
             model="assistant", max_tokens=9, messages=said("hi"), stream=True
@@ -158,7 +158,7 @@ async def test_the_asynchronous_client(serving: Running) -> None:
         assert (await asked.messages.count_tokens(model="assistant", messages=said("hi"))).input_tokens == 1
 
 
-def test_the_system_prompt_and_the_turns_reach_the_model(serving: Running) -> None:
+def test_system_prompt_and_messages_reach_model(serving: Running) -> None:
     blocks = [{"type": "text", "text": "be "}, {"type": "text", "text": "kind"}]
     turns = [
         {"role": "user", "content": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}]},
@@ -197,7 +197,7 @@ def test_the_system_prompt_and_the_turns_reach_the_model(serving: Running) -> No
         ]
 
 
-def test_messages_become_a_prompt_for_a_model_that_takes_one(serving: Running) -> None:
+def test_messages_become_prompt_for_prompt_model(serving: Running) -> None:
     message = ask(serving, "hi", model="continuing", system="be kind")
     assert message.content[0].text == "system: be kind\nuser: hi\nassistant: "
 
@@ -225,7 +225,7 @@ def test_parameters_reach_the_model(serving: Running) -> None:
         ("mixed", [], ["weather", "time"]),
     ],
 )
-def test_calls_of_tools(serving: Running, said: str, before: list[str], names: list[str]) -> None:
+def test_tool_calls(serving: Running, said: str, before: list[str], names: list[str]) -> None:
     message = ask(serving, said, tools=TOOLS)
     assert message.stop_reason == "tool_use"
     texts = [block.text for block in message.content if block.type == "text"]
@@ -235,7 +235,7 @@ def test_calls_of_tools(serving: Running, said: str, before: list[str], names: l
     assert [call.input for call in calls] == [CITY, {}][: len(names)]
 
 
-def test_pieces_of_an_input_are_streamed_and_blocks_follow_each_other(serving: Running) -> None:
+def test_tool_input_is_streamed_and_blocks_follow_in_order(serving: Running) -> None:
     events = client(serving.url).messages.create(
         model="assistant", max_tokens=9, messages=said("mixed"), tools=TOOLS, stream=True
     )
@@ -268,7 +268,7 @@ def test_pieces_of_an_input_are_streamed_and_blocks_follow_each_other(serving: R
         ),
     ],
 )
-def test_a_choice_among_tools(texts: Running, choice: dict, given: dict) -> None:
+def test_tool_choice(texts: Running, choice: dict, given: dict) -> None:
     """What reaches the model, which says it."""
     answer = client(texts.url).messages.create(
         model="calling", max_tokens=9, messages=said("hi"), tools=TOOLS, tool_choice=choice
@@ -284,7 +284,7 @@ def test_a_choice_among_tools(texts: Running, choice: dict, given: dict) -> None
     )
 
 
-def test_a_schema_reaches_the_model(serving: Running) -> None:
+def test_schema_reaches_model(serving: Running) -> None:
     format = {"type": "json_schema", "schema": SCHEMA}
     found = json.loads(ask(serving, "hi", output_config={"format": format}).content[0].text)
     assert found == {"format": {"type": "json_schema", "json_schema": {"name": "output", "schema": SCHEMA}}}
@@ -299,13 +299,13 @@ def test_a_schema_reaches_the_model(serving: Running) -> None:
         ({"messages": said("nothing")}, "", "end_turn", None),
     ],
 )
-def test_why_a_text_ends(serving: Running, options: dict, text: str, reason: str, stop: str | None) -> None:
+def test_stop_reasons(serving: Running, options: dict, text: str, reason: str, stop: str | None) -> None:
     message = ask(serving, "hi", **options)
     assert "".join(block.text for block in message.content) == text
     assert (message.stop_reason, message.stop_sequence) == (reason, stop)
 
 
-def test_tokens_are_counted_by_the_model(serving: Running) -> None:
+def test_model_counts_tokens(serving: Running) -> None:
     counted = client(serving.url).messages.count_tokens(
         model="assistant", messages=said("endless"), system="s", tools=TOOLS
     )
@@ -393,7 +393,7 @@ def test_errors(serving: Running, changes: dict, kind: type, type: str, words: s
     assert "canary" not in str(refused.value)
 
 
-def test_a_failure_in_a_stream_is_raised_by_the_client(serving: Running) -> None:
+def test_client_raises_mid_stream_failure(serving: Running) -> None:
     pieces = []
     with pytest.raises(anthropic.APIStatusError, match="failed") as failed:
         with client(serving.url).messages.stream(
@@ -404,7 +404,7 @@ def test_a_failure_in_a_stream_is_raised_by_the_client(serving: Running) -> None
     assert "canary" not in str(failed.value)
 
 
-def test_a_full_queue_is_an_overload(texts: Running) -> None:
+def test_full_queue_is_overloaded_error(texts: Running) -> None:
     text = prompt()
     with client(texts.url).messages.stream(
         model="one-at-a-time", max_tokens=1000, messages=said(text), extra_body={"endless": True}
@@ -418,7 +418,7 @@ def test_a_full_queue_is_an_overload(texts: Running) -> None:
 
 
 @pytest.mark.parametrize("model", ["words", "blocking-words", "steps"])
-def test_leaving_a_stream_ends_the_model(texts: Running, model: str) -> None:
+def test_cancelled_stream_ends_model(texts: Running, model: str) -> None:
     text = prompt()
     with client(texts.url).messages.stream(
         model=model, max_tokens=10**6, messages=said(text), extra_body={"endless": True}
@@ -429,7 +429,7 @@ def test_leaving_a_stream_ends_the_model(texts: Running, model: str) -> None:
     eventually(lambda: idle(texts))
 
 
-async def test_giving_up_a_whole_message_ends_the_model(texts: Running) -> None:
+async def test_abandoned_message_ends_model(texts: Running) -> None:
     text = prompt()
     async with anthropic.AsyncAnthropic(
         base_url=texts.url, api_key="none", max_retries=0, timeout=20
@@ -441,7 +441,7 @@ async def test_giving_up_a_whole_message_ends_the_model(texts: Running) -> None:
         await asyncio.to_thread(ended, texts, text)
 
 
-def test_a_silent_stream_pings(start, tmp_path: Path) -> None:
+def test_silent_stream_sends_pings(start, tmp_path: Path) -> None:
     from tests.texts import write_text_models
 
     running = start(write_text_models(tmp_path / "models", sse_heartbeat=0.1))
@@ -459,7 +459,7 @@ def test_a_silent_stream_pings(start, tmp_path: Path) -> None:
 
 SERVED = {"create", "stream", "count_tokens"}
 UNSERVED = {
-    "parse": "it is `create` with a schema, as test_a_schema_reaches_the_model",
+    "parse": "it is `create` with a schema, as test_schema_reaches_model",
     "batches": "batches are files that a server keeps; ours keeps none",
     "with_raw_response": "another form of the same requests",
     "with_streaming_response": "another form of the same requests",
@@ -467,6 +467,6 @@ UNSERVED = {
 """Public methods of the client that no test here calls, and why."""
 
 
-def test_every_method_of_the_client_is_tested_or_left_out_for_a_reason() -> None:
+def test_every_client_method_is_tested_or_excused() -> None:
     public = {name for name, _ in inspect.getmembers(Messages) if not name.startswith("_")}
     assert public == SERVED | UNSERVED.keys()

@@ -20,7 +20,7 @@ BROKEN = {
     ),
     "unknown": (
         HEAD + "class X: ...\n@app.model\ndef f(b: X) -> int: ...\n",
-        'app.py, line 4, function f: parameter "b": X is no type that can be sent',
+        'app.py, line 4, function f: parameter "b": X is not a type that can be sent',
     ),
     "twice": (
         MODEL + "@app.model('f')\ndef g() -> int: ...\n",
@@ -48,23 +48,25 @@ BROKEN = {
 
 
 def refused(folder: Path, target: str) -> str:
-    """The one line of a server that does not start."""
+    """The error of a server that does not start, which may have a hint on a second line."""
     ran = subprocess.run([*SERVER, "start", target], cwd=folder, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 1, ran.stderr
-    [line] = ran.stderr.splitlines()
+    line, *hint = ran.stderr.splitlines()
     assert ran.stdout == ""
     assert line.startswith("error: ")
+    assert len(hint) <= 1
+    assert all(each.startswith("hint: ") for each in hint)
     return line
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_an_app_that_cannot_be_served_is_one_line_and_code_1(case: str, tmp_path: Path) -> None:
+def test_invalid_app_is_one_line_and_code_1(case: str, tmp_path: Path) -> None:
     code, message = BROKEN[case]
     (tmp_path / "app.py").write_text(code)
     assert message in refused(tmp_path, "app.py" if len(case) % 2 else "app:app")
 
 
-def test_a_target_that_is_not_there_is_one_line_and_code_1(tmp_path: Path) -> None:
+def test_missing_target_is_one_line_and_code_1(tmp_path: Path) -> None:
     code = tmp_path / "code"
     code.mkdir()
     for name in ("my-app.py", "json.py", "good.py"):
@@ -76,7 +78,7 @@ def test_a_target_that_is_not_there_is_one_line_and_code_1(tmp_path: Path) -> No
         "code/good.py:other": 'app "good:other": module good has no other',
         "code/good.py:a b": '"code/good.py:a b" is not of the form code/good.py:app',
         "nowhere:app": 'app "nowhere:app": there is no module nowhere',
-        "nowhere": "there is no file or folder nowhere; an app is app.py or module:app",
+        "nowhere": "there is no file or folder nowhere",
         "./code/good:app": '"./code/good:app": a module has no slash; write ./code/good.py:app',
         "no where:app": '"no where:app" is not of the form module:app',
     }.items():
@@ -98,7 +100,7 @@ def two(first: str, second: str = "") -> str:
     return code + (f"@app.model\ndef second(a: int) -> int:\n    return {second}\n" if second else "")
 
 
-def test_a_changed_app_serves_its_new_code_and_a_broken_one_its_old(
+def test_changed_app_is_reloaded_and_broken_one_keeps_old_code(
     serve: Callable[..., Running], workers: int, tmp_path: Path
 ) -> None:
     code = tmp_path / "code"
@@ -179,7 +181,7 @@ class Adds(MLModel):
 """
 
 
-def test_settings_may_name_a_function(serve: Callable[..., Running], tmp_path: Path) -> None:
+def test_settings_can_name_a_function(serve: Callable[..., Running], tmp_path: Path) -> None:
     root = tmp_path / "models"
     for name in ("add", "words", "wrong", "counting", "Adds"):
         write_model(root, name.lower(), f"code_{name}.{name}", FUNCTIONS, name=name.lower())

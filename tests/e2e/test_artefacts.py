@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from inferstream import Client
+from tests.artefacts import graphs, models
 from tests.serving import Running, eventually, tensor
-from tests.unit.runtimes import graphs, models
 
 FLOWERS = models.FLOWERS[5::10].astype(np.float32)
 SPECIES = models.SPECIES[5::10].tolist()
@@ -34,7 +34,7 @@ def test_an_onnx_file(tmp_path: Path, target: str, flags: tuple[str, ...], name:
     try:
         eventually(
             lambda: (
-                f"{name} has no settings: iris.onnx says that inferstream.runtimes.onnx.OnnxModel reads it"
+                f"{name} has no settings: iris.onnx says that inferstream.plugins.frameworks.onnx.OnnxModel reads it"
                 in running.text()
             )
         )

@@ -141,7 +141,7 @@ def other(serving: Running) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=f"{serving.url}/v1", api_key="none", max_retries=0, timeout=30)
 
 
-def test_a_file_becomes_a_text(client: openai.OpenAI) -> None:
+def test_file_is_transcribed(client: openai.OpenAI) -> None:
     asked = {"model": "whole", "file": ("a.wav", AUDIO, "audio/wav")}
     found = client.audio.transcriptions.create(**asked, language="de", prompt="hä", temperature=0.5)
     assert found.text == f"{SUMMED} de hä 0.5 transcribe"
@@ -153,13 +153,13 @@ def test_a_file_becomes_a_text(client: openai.OpenAI) -> None:
     )
 
 
-def test_a_file_of_more_megabytes_than_are_counted_on_arrival(client: openai.OpenAI) -> None:
+def test_large_file_is_transcribed(client: openai.OpenAI) -> None:
     found = client.audio.transcriptions.create(model="whole", file=("a", AUDIO * 8))
     assert found.text.startswith(f"{8 * len(AUDIO)} {8 * sum(AUDIO)} ")
 
 
 @pytest.mark.parametrize("model", ["words", "segments", "transcript"])
-def test_a_stream_is_heard_as_it_comes_and_whole(client: openai.OpenAI, model: str) -> None:
+def test_stream_is_transcribed_live_and_gathered(client: openai.OpenAI, model: str) -> None:
     asked = {"model": model, "file": ("a", SPOKEN)}
     whole = client.audio.transcriptions.create(**asked).text
     assert whole.split() == ALL.split()
@@ -201,7 +201,7 @@ def test_segments_and_subtitles(client: openai.OpenAI) -> None:
     assert (found.text, found.duration, found.language, found.segments) == ("one", 2.5, "german", [])
 
 
-def test_speech_comes_in_pieces_with_a_media_type(client: openai.OpenAI) -> None:
+def test_speech_is_streamed_with_media_type(client: openai.OpenAI) -> None:
     asked = {"model": "speak", "input": "one two", "voice": "alloy"}
     spoken = b"RIFFalloy 1.0 one\nalloy 1.0 two\n"
     with client.audio.speech.with_streaming_response.create(**asked) as response:
@@ -234,7 +234,7 @@ def test_images(client: openai.OpenAI) -> None:
         client.images.generate(model="draw", prompt="a", response_format="url")
 
 
-def test_a_failure_within_bytes_cuts_them_off(serving: Running, client: openai.OpenAI) -> None:
+def test_mid_stream_failure_truncates_bytes(serving: Running, client: openai.OpenAI) -> None:
     body = {"model": "speak", "input": "one fail", "voice": "a"}
     with pytest.raises(httpx.RemoteProtocolError):
         httpx.post(f"{serving.url}/v1/audio/speech", json=body)
@@ -265,7 +265,7 @@ def test_a_failure_within_bytes_cuts_them_off(serving: Running, client: openai.O
         ({"model": "segments", "response_format": "vtt", "stream": "true"}, 400, "vtt is not streamed"),
     ],
 )
-def test_errors_of_forms(serving: Running, changes: dict, status: int, message: str) -> None:
+def test_form_errors(serving: Running, changes: dict, status: int, message: str) -> None:
     found = httpx.post(
         f"{serving.url}/v1/audio/transcriptions", data={"model": "whole", **changes}, files={"file": b"a"}
     )
@@ -301,7 +301,7 @@ def test_errors_of_speech_and_images(
     assert message in found.json()["error"]["message"]
 
 
-def test_a_model_that_does_not_translate_says_what_it_lacks(client: openai.OpenAI) -> None:
+def test_untranslating_model_error_names_missing_input(client: openai.OpenAI) -> None:
     with (
         pytest.deprecated_call(),
         pytest.raises(openai.BadRequestError, match='words does not translate; it needs an input "task"'),
@@ -309,7 +309,7 @@ def test_a_model_that_does_not_translate_says_what_it_lacks(client: openai.OpenA
         client.audio.translations.create(model="words", file=("a", SPOKEN))
 
 
-async def test_a_client_that_leaves_ends_the_model(serving: Running, other: openai.AsyncOpenAI) -> None:
+async def test_client_disconnect_ends_model(serving: Running, other: openai.AsyncOpenAI) -> None:
     async with other:
         stream = await other.audio.transcriptions.create(model="endless", file=("a", b"a"), stream=True)
         await anext(aiter(stream))

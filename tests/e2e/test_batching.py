@@ -159,7 +159,7 @@ def test_callers_over_every_transport_share_a_batch(batching: Running) -> None:
 
 
 @pytest.mark.parametrize("datatype", ["INT64", "FP64", "BOOL", "BYTES"])
-def test_rows_of_every_kind_come_back_to_their_caller(batching: Running, datatype: str) -> None:
+def test_callers_receive_their_rows_for_every_kind(batching: Running, datatype: str) -> None:
     gate = f"kinds-{datatype}"
     rows = {"INT64": [1, 2**53 + 1, 3], "FP64": [0.1, 1e300, 2], "BOOL": [True, False, True]}
     values = rows.get(datatype, ["a", "ü🙂", ""])
@@ -181,7 +181,7 @@ def test_rows_of_every_kind_come_back_to_their_caller(batching: Running, datatyp
     together.eventually_ran(5)
 
 
-def test_what_differs_never_shares(batching: Running) -> None:
+def test_different_requests_share_no_batch(batching: Running) -> None:
     together = Together(batching, "differs")
     gate = {"gate": "differs"}
     requests = [
@@ -204,7 +204,7 @@ def test_what_differs_never_shares(batching: Running) -> None:
         assert [output[key] for key in ("shape", "data")] == [given[key] for key in ("shape", "data")]
 
 
-def test_a_member_that_leaves_changes_nothing_for_the_others(batching: Running) -> None:
+def test_cancelled_member_does_not_affect_batch(batching: Running) -> None:
     together = Together(batching, "leaves")
     cancelled = batching.metric("inferstream_calls_total", model="rows", end="cancelled")
     with grpc.insecure_channel(batching.grpc) as channel:
@@ -225,7 +225,7 @@ def test_a_member_that_leaves_changes_nothing_for_the_others(batching: Running) 
     together.eventually_ran(2)
 
 
-def test_a_bad_member_fails_alone(batching: Running) -> None:
+def test_bad_member_fails_alone(batching: Running) -> None:
     together = Together(batching, "bad")
     values = [[1.0], [2.0, 3.0], [-1.0], [4.0], [5.0]]
     found = together.ask(*(lambda data=data: together.rest(data) for data in values))
@@ -241,7 +241,7 @@ def test_a_bad_member_fails_alone(batching: Running) -> None:
     together.eventually_ran(6)
 
 
-def test_a_member_whose_time_is_over_ends_alone(batching: Running) -> None:
+def test_expired_member_ends_alone(batching: Running) -> None:
     together = Together(batching, "deadline")
     late, stays = together.ask(
         lambda: together.rest([1.0], {"X-Request-Timeout": "0.3"}), lambda: together.rest([2.0])
@@ -251,7 +251,7 @@ def test_a_member_whose_time_is_over_ends_alone(batching: Running) -> None:
     assert stays.result().json()["outputs"][0]["data"] == [2.0]
 
 
-def test_an_output_without_the_batchs_rows_is_an_error_that_says_so(batching: Running) -> None:
+def test_output_without_batch_rows_is_reported(batching: Running) -> None:
     together = Together(batching, "summing", "summing")
     found = together.ask(lambda: together.rest([1.0]), lambda: together.rest([2.0]))
     together.open()
@@ -262,7 +262,7 @@ def test_an_output_without_the_batchs_rows_is_an_error_that_says_so(batching: Ru
         assert '"sum" of shape [1] to a batch of 2 rows' in future.result().json()["error"]
 
 
-def test_reloading_under_load_loses_nothing_and_batches_go_on(batching: Running) -> None:
+def test_reload_under_load_keeps_calls_and_batches(batching: Running) -> None:
     done = False
 
     def call(number: int) -> list[int]:
@@ -295,7 +295,7 @@ def test_reloading_under_load_loses_nothing_and_batches_go_on(batching: Running)
             assert set(future.result()) == {200}
 
 
-def test_a_model_that_names_bad_rows_fails_their_callers_alone_and_runs_once(batching: Running) -> None:
+def test_bad_rows_fail_only_their_callers_and_run_once(batching: Running) -> None:
     together = Together(batching, "named", "choosy")
     values = [[1.0], [2.0, -3.0], [4.0], [-5.0]]
     found = together.ask(*(lambda data=data: together.rest(data) for data in values))
@@ -309,7 +309,7 @@ def test_a_model_that_names_bad_rows_fails_their_callers_alone_and_runs_once(bat
     assert ran == ["named rows 1", "named rows 5"]
 
 
-def test_a_lone_request_gets_the_error_of_its_first_bad_row(batching: Running) -> None:
+def test_single_request_gets_error_of_its_first_bad_row(batching: Running) -> None:
     answer = batching.infer("choosy", fp32([1.0, -2.0, -3.0]))
     assert (answer.status_code, answer.json()["error"]) == (422, "row of 2.0")
     refused = batching.infer("choosy", fp32([-7.0]), headers={"x-request-id": "1"})

@@ -35,7 +35,7 @@ def bench(measured: Running, tmp_path: Path):
 
 @pytest.mark.parametrize("transport", ["rest", "grpc"])
 @pytest.mark.parametrize("flags", [[], ["--binary-data"], ["--rate", "50"]], ids=["closed", "binary", "open"])
-def test_calls_are_made_and_timed(bench, tmp_path: Path, transport: str, flags: list[str]) -> None:
+def test_calls_are_timed(bench, tmp_path: Path, transport: str, flags: list[str]) -> None:
     figures = tmp_path / "figures.json"
     ran = bench("declared", "-t", transport, "--json", str(figures), "--max-errors", "0", *flags)
     assert ran.returncode == 0, ran.stderr
@@ -58,14 +58,14 @@ def test_streams_are_timed_item_by_item(bench, tmp_path: Path, transport: str) -
     assert found["first_item_ms"]["max"] <= found["latency_ms"]["max"]
 
 
-def test_a_limit_that_does_not_hold_fails_the_run(bench) -> None:
+def test_exceeded_limit_fails_the_run(bench) -> None:
     ran = bench("echo", "--max-p99", "0.001", "--min-rate", "1", request=fp32([1.0]))
     assert ran.returncode == 1
     assert "not good enough: latency p99" in ran.stderr
     assert "rate" not in ran.stderr.split("not good enough", 1)[1]
 
 
-def test_calls_that_fail_are_counted_by_what_they_said(bench) -> None:
+def test_failures_are_counted_by_message(bench) -> None:
     ran = bench("failing", "--max-errors", "0.5", request=text())
     assert ran.returncode == 1
     assert re.search(r"\d+ failed: 500: ", ran.stderr), ran.stderr
@@ -73,7 +73,7 @@ def test_calls_that_fail_are_counted_by_what_they_said(bench) -> None:
 
 
 @pytest.mark.parametrize("transport", ["rest", "grpc"])
-def test_what_cannot_be_measured_is_one_clear_line(bench, transport: str) -> None:
+def test_unmeasurable_target_is_one_line(bench, transport: str) -> None:
     ran = bench("missing", "-t", transport)
     assert ran.returncode == 1
     assert re.fullmatch(r"error: (404|NOT_FOUND): .*missing.*\n", ran.stderr), ran.stderr

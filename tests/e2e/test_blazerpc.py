@@ -200,7 +200,7 @@ def client(app: Running) -> BlazeClient:
     return BlazeClient("127.0.0.1", app.grpc_port, registry=registry)
 
 
-def test_the_documents_client(app: Running, tmp_path: Path) -> None:
+def test_documented_client(app: Running, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(DOCUMENT)
     (tmp_path / "client.py").write_text(CLIENT)
     ran = subprocess.run(
@@ -223,7 +223,7 @@ async def test_streams(client: BlazeClient) -> None:
         assert [item async for item in client.stream("listed", n=2)] == [[0.0], [1.0]]
 
 
-async def test_leaving_a_stream_ends_it(app: Running, client: BlazeClient) -> None:
+async def test_cancelled_stream_ends_model(app: Running, client: BlazeClient) -> None:
     prompt = f"{id(client)}-"
     seen = []
     async with client:
@@ -248,7 +248,7 @@ async def test_values_of_every_type(client: BlazeClient) -> None:
         assert await client.predict("my-types", **nothing) == repr(tuple(nothing.values()))
 
 
-async def test_an_argument_left_out_has_its_default(client: BlazeClient) -> None:
+async def test_omitted_argument_uses_default(client: BlazeClient) -> None:
     async with client:
         assert await client.predict("optional", n=2) == 6
         assert await client.predict("optional", n=2, by=0) == 0
@@ -272,14 +272,14 @@ def test_context_and_dependencies(app: Running) -> None:
     assert chunks == ["hi", "None", path, str(not app.workers())]
 
 
-async def test_the_peer_is_known_where_the_ports_are(app: Running, client: BlazeClient) -> None:
+async def test_peer_address_is_available_on_port_sockets(app: Running, client: BlazeClient) -> None:
     async with client:
         found = await client.predict("who", greeting="hi")
     assert found[:3] == ["hi", "None", "/blazerpc.InferenceService/PredictWho"]
     assert found[3] == str(not app.workers())
 
 
-async def test_errors_have_their_status_and_their_class(client: BlazeClient) -> None:
+async def test_errors_have_status_and_class(client: BlazeClient) -> None:
     async with client:
         with pytest.raises(ValidationError, match="not this") as invalid:
             await client.predict("refuses", how="invalid")
@@ -297,7 +297,7 @@ async def test_errors_have_their_status_and_their_class(client: BlazeClient) -> 
             await client.predict("optional", m=1)
 
 
-async def test_a_client_that_is_closed_opens_again(client: BlazeClient) -> None:
+async def test_closed_client_reconnects(client: BlazeClient) -> None:
     for _ in range(2):
         assert await client.predict("optional", n=2) == 6
         client.close()
@@ -306,13 +306,13 @@ async def test_a_client_that_is_closed_opens_again(client: BlazeClient) -> None:
     await asyncio.to_thread(client.close)  # nothing is open
 
 
-async def test_without_a_registry_types_come_from_the_server(app: Running) -> None:
+async def test_types_come_from_server_without_registry(app: Running) -> None:
     async with BlazeClient("127.0.0.1", app.grpc_port) as client:
         assert await client.predict("optional", n=2) == 6
         assert [item async for item in client.stream("generate", prompt="a b")] == ["a ", "b "]
 
 
-async def test_no_server_is_a_connection_error() -> None:
+async def test_unreachable_server_is_connection_error() -> None:
     async with BlazeClient("127.0.0.1", 1, registry=ModelRegistry()) as client:
         client._registry.register("m", "1", lambda x: x)
         with pytest.raises(ConnectionError):
@@ -330,7 +330,7 @@ async def test_a_typed_call_gets_the_newest_version(client: BlazeClient) -> None
         assert await client.predict("versioned", n=7) == 70
 
 
-async def test_a_client_of_json_rpc(app: Running) -> None:
+async def test_json_rpc_client(app: Running) -> None:
     async with JsonRpcClient(f"{app.url}/jsonrpc") as client:
         assert await client.predict("optional", n=2) == 6
         product = await client.predict(
@@ -344,7 +344,7 @@ async def test_a_client_of_json_rpc(app: Running) -> None:
             [item async for item in client.stream("generate", wrong=1)]
 
 
-async def test_requests_of_arrays_run_as_one(app: Running) -> None:
+async def test_array_requests_run_as_one_batch(app: Running) -> None:
     """A request that finds no batch running leaves alone, so a batch of all is not to be had by force."""
     before = app.log.read_text().count("rows ")
     async with JsonRpcClient(f"{app.url}/jsonrpc") as client:
@@ -414,7 +414,7 @@ def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     assert running.stop() == 0, running.text()
 
 
-def test_middleware_sees_calls_of_every_face(guarded: Running) -> None:
+def test_middleware_runs_for_every_transport(guarded: Running) -> None:
     path = "/blazerpc.InferenceService/PredictHalf"
     with grpc.insecure_channel(guarded.grpc) as channel:
         half = channel.unary_unary(path)
@@ -531,7 +531,7 @@ print("served", flush=True)
 @pytest.mark.parametrize(
     ("method", "ports"), [("serve", 1), ("serve_jsonrpc", 1), ("serve_both", 2)], ids=lambda value: str(value)
 )
-def test_a_program_serves_its_app(tmp_path: Path, method: str, ports: int) -> None:
+def test_program_serves_app(tmp_path: Path, method: str, ports: int) -> None:
     (tmp_path / "program.py").write_text(SERVES)
     command = [sys.executable, "program.py", method, *["0"] * ports]
     program = subprocess.Popen(
@@ -557,7 +557,7 @@ def test_a_program_serves_its_app(tmp_path: Path, method: str, ports: int) -> No
     assert (program.returncode, output) == (0, "served\n")
 
 
-def test_the_port_of_blazerpc(tmp_path: Path) -> None:
+def test_blazerpc_port(tmp_path: Path) -> None:
     """`--port` is that of gRPC for a BlazeApp; the REST port is any free one with `--transport grpc`."""
     (tmp_path / "app.py").write_text(DOCUMENT)
     command = [sys.executable, "-m", "inferstream", "start", "app:app", "--port", "0", "--transport", "grpc"]
@@ -588,7 +588,7 @@ def test_the_port_of_blazerpc(tmp_path: Path) -> None:
         ("", "has no models"),
     ],
 )
-def test_what_cannot_be_served_is_one_line(tmp_path: Path, code: str, message: str) -> None:
+def test_unservable_app_is_one_line(tmp_path: Path, code: str, message: str) -> None:
     text = f"from blazerpc import BlazeApp\napp = BlazeApp()\n{textwrap.dedent(code)}\n"
     (tmp_path / "app.py").write_text(text)
     command = [sys.executable, "-m", "inferstream", "start", "app:app"]
@@ -612,7 +612,7 @@ class Elsewhere:
 """
 
 
-def test_an_app_that_names_blazerpcs_client_serves_without_grpcio(tmp_path: Path) -> None:
+def test_app_that_imports_blazerpc_client_serves_without_grpcio(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "blaze_app.py").write_text(NAMES_THE_CLIENT)
     (tmp_path / "site" / "grpc.py").write_text("raise ModuleNotFoundError(name='grpc')")

@@ -177,7 +177,7 @@ async def everything_else_goes_on(server: Running) -> None:
 
 @pytest.mark.parametrize("model", ["blocking", "helped", "mixed"])
 @pytest.mark.parametrize("calls", [1, 8])
-def test_a_blocking_coroutine_holds_nobody_else(server: Running, gate: str, model: str, calls: int) -> None:
+def test_blocking_coroutine_does_not_block_others(server: Running, gate: str, model: str, calls: int) -> None:
     with ThreadPoolExecutor(calls) as pool:
         asked = [pool.submit(server.infer, model, gated(gate)) for _ in range(calls)]
         eventually(lambda: entered(server, gate))
@@ -189,7 +189,7 @@ def test_a_blocking_coroutine_holds_nobody_else(server: Running, gate: str, mode
         assert [one.result().status_code for one in asked] == [200] * calls
 
 
-def test_over_grpc_too(server: Running, gate: str) -> None:
+def test_blocking_coroutine_over_grpc(server: Running, gate: str) -> None:
     with grpc.insecure_channel(server.grpc) as channel:
         stub = GRPCInferenceServiceStub(channel)
         asked = stub.ModelInfer.future(over_grpc(server, "blocking", gate))
@@ -199,7 +199,7 @@ def test_over_grpc_too(server: Running, gate: str) -> None:
         assert list(asked.result(5).outputs[0].contents.fp32_contents) == [1.0]
 
 
-def test_one_with_decoded_arguments_holds_nobody_else(server: Running) -> None:
+def test_blocking_typed_function_does_not_block_others(server: Running) -> None:
     with ThreadPoolExecutor(1) as pool:
         request = {"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP32", "data": [7.0]}]}
         asked = pool.submit(server.infer, "decoded", request)
@@ -211,7 +211,7 @@ def test_one_with_decoded_arguments_holds_nobody_else(server: Running) -> None:
         assert asked.result().json()["outputs"][0]["data"] == [7.0]
 
 
-def test_a_generator_that_blocks_between_its_items_holds_nobody_else(server: Running, gate: str) -> None:
+def test_generator_blocking_between_items_does_not_block_others(server: Running, gate: str) -> None:
     url = f"{server.url}/v2/models/streaming/infer_stream"
     with httpx.Client(timeout=20) as client:
         with httpx_sse.connect_sse(client, "POST", url, json=gated(gate)) as source:
@@ -224,7 +224,7 @@ def test_a_generator_that_blocks_between_its_items_holds_nobody_else(server: Run
             assert list(events) == []
 
 
-def test_a_generator_that_blocks_over_grpc(server: Running, gate: str) -> None:
+def test_blocking_generator_over_grpc(server: Running, gate: str) -> None:
     with grpc.insecure_channel(server.grpc) as channel:
         stub = GRPCInferenceServiceStub(channel)
         stream = stub.ModelStreamInfer(iter([over_grpc(server, "streaming", gate)]))
@@ -235,7 +235,7 @@ def test_a_generator_that_blocks_over_grpc(server: Running, gate: str) -> None:
         assert [list(item.outputs[0].contents.fp32_contents) for item in stream] == [[2.0]]
 
 
-def test_requests_of_a_bidirectional_stream_reach_a_generator_that_blocks(server: Running) -> None:
+def test_bidirectional_requests_reach_blocking_generator(server: Running) -> None:
     with triton_grpc.InferenceServerClient(server.grpc) as client:
         answers: list[float] = []
         came = threading.Semaphore(0)
@@ -257,7 +257,7 @@ def test_requests_of_a_bidirectional_stream_reach_a_generator_that_blocks(server
 
 
 @pytest.mark.parametrize("transport", ["sse", "grpc"])
-def test_leaving_a_stream_that_blocks_ends_it_at_the_next_chance(server: Running, transport: str) -> None:
+def test_cancelled_blocking_stream_ends_at_next_await(server: Running, transport: str) -> None:
     gate = f"left-{transport}"
     ended = lambda: server.log.read_text().splitlines().count("streaming ended")  # noqa: E731
     before = ended()
@@ -279,7 +279,7 @@ def test_leaving_a_stream_that_blocks_ends_it_at_the_next_chance(server: Running
     eventually(lambda: ended() == before + 1)
 
 
-def test_two_calls_never_run_at_the_same_time(server: Running, workers: int, gate: str) -> None:
+def test_calls_of_model_never_overlap(server: Running, workers: int, gate: str) -> None:
     calls = 6
     with ThreadPoolExecutor(calls) as pool:
         asked = [pool.submit(server.infer, "helped", gated(gate)) for _ in range(calls)]
@@ -290,7 +290,7 @@ def test_two_calls_never_run_at_the_same_time(server: Running, workers: int, gat
         assert [one.result().status_code for one in asked] == [200] * calls
 
 
-def test_calls_that_come_while_one_blocks_share_a_batch(server: Running, workers: int, gate: str) -> None:
+def test_calls_queued_while_model_blocks_share_batch(server: Running, workers: int, gate: str) -> None:
     running, others = max(workers, 1), 24
     before = server.log.read_text().count("rows ")
     with ThreadPoolExecutor(running + others) as pool:
@@ -312,11 +312,11 @@ def test_calls_that_come_while_one_blocks_share_a_batch(server: Running, workers
     assert len(sizes) <= 2 * running + 1
 
 
-def test_a_deadline_holds_while_the_model_blocks(server: Running) -> None:
+def test_deadline_holds_while_model_blocks(server: Running) -> None:
     answer = server.infer("impatient", gated("impatient"))
     assert answer.status_code == 504, answer.text
     assert entered(server, "impatient") == 1
 
 
-def test_a_route_of_the_models_own_runs_where_the_model_does(server: Running) -> None:
+def test_custom_route_runs_in_model_thread(server: Running) -> None:
     assert httpx.post(f"{server.url}/uri").json() in ("blocking", "helped", "batched", "impatient")

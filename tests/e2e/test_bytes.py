@@ -112,7 +112,7 @@ def test_streams_and_sockets(served: Running, model: str) -> None:
 
 
 @pytest.mark.parametrize("model", [*SINGLE, *STREAMS])
-def test_the_bytes_themselves_where_the_wire_has_bytes(served: Running, model: str) -> None:
+def test_raw_bytes_on_binary_transports(served: Running, model: str) -> None:
     request = ModelInferRequest(model_name=model)
     request.inputs.add(name="a", datatype="BYTES", shape=[1]).contents.bytes_contents.append(b"text")
     with grpc.insecure_channel(served.grpc) as channel:

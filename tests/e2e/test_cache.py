@@ -99,7 +99,7 @@ def events(server: Running, asked: dict) -> Iterator[dict]:
             yield event.json()
 
 
-def test_every_transport_is_answered_from_one_computation(caching: Running) -> None:
+def test_transports_share_one_computation(caching: Running) -> None:
     gate = "transports"
     with ThreadPoolExecutor(8) as pool:
         joined = looked_up(caching, "joined")
@@ -123,7 +123,7 @@ def test_every_transport_is_answered_from_one_computation(caching: Running) -> N
     assert caching.metric("inferstream_cache_bytes") >= 1
 
 
-def test_a_late_reader_of_a_stream_gets_the_past_and_then_what_comes(caching: Running) -> None:
+def test_late_stream_reader_gets_replay_and_live_items(caching: Running) -> None:
     gate = "late"
     early = events(caching, request(gate, id="early"))
     open_gate(caching, gate, 0, 1)
@@ -146,7 +146,7 @@ def test_a_late_reader_of_a_stream_gets_the_past_and_then_what_comes(caching: Ru
     assert ran(caching, f"stream {gate}") == 1
 
 
-def test_the_computation_ends_with_the_last_who_waits(caching: Running) -> None:
+def test_computation_ends_with_last_waiter(caching: Running) -> None:
     gate = "leaving"
     first, second = (events(caching, request(gate, id=name)) for name in ("first", "second"))
     open_gate(caching, gate, 0)
@@ -164,7 +164,7 @@ def test_the_computation_ends_with_the_last_who_waits(caching: Running) -> None:
     eventually(lambda: ran(caching, f"finally {gate}") == 2)
 
 
-def test_a_callers_time_limit_is_its_own(caching: Running) -> None:
+def test_time_limit_applies_per_caller(caching: Running) -> None:
     gate = "limits"
     with ThreadPoolExecutor(2) as pool:
         patient = pool.submit(caching.infer, "counting", request(gate, id="patient"))
@@ -177,7 +177,7 @@ def test_a_callers_time_limit_is_its_own(caching: Running) -> None:
     assert ran(caching, f"predict {gate}") == 1
 
 
-def test_errors_are_not_kept(caching: Running) -> None:
+def test_errors_are_not_cached(caching: Running) -> None:
     failing = request("", parameters={"fails": True})
     before = ran(caching, "predict ")
     for _ in range(2):
@@ -186,7 +186,7 @@ def test_errors_are_not_kept(caching: Running) -> None:
     assert ran(caching, "predict ") == before + 2
 
 
-def test_a_reload_forgets_and_other_models_keep_nothing(caching: Running) -> None:
+def test_reload_clears_cache_and_other_models_are_not_cached(caching: Running) -> None:
     open_gate(caching, "reload", 0)
     for _ in range(2):
         caching.infer("counting", request("reload"))
@@ -201,7 +201,7 @@ def test_a_reload_forgets_and_other_models_keep_nothing(caching: Running) -> Non
     assert ran(caching, "predict plain") == 2
 
 
-def test_a_model_alone_cannot_enable_the_cache(serve, tmp_path: Path) -> None:
+def test_model_settings_cannot_enable_cache(serve, tmp_path: Path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "counting", "counting.Counting", CODE, name="counting", cache_enabled=True)
     server = serve(folder)

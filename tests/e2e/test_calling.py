@@ -55,12 +55,12 @@ def test_three_stages_stream_over_grpc(served: Running) -> None:
     assert (texts, ended) == ([b"a", b"bbbb"], [None])
 
 
-def test_a_function_in_a_thread_calls_a_model_in_workers(served: Running) -> None:
+def test_threaded_function_calls_model_in_workers(served: Running) -> None:
     response = httpx.post(f"{served.url}/v2/models/total/generate", json={"text": "a bb ccc"}, timeout=20)
     assert response.json()["output"] == 6
 
 
-def test_a_client_that_leaves_closes_every_stage(served: Running) -> None:
+def test_client_disconnect_closes_every_stage(served: Running) -> None:
     before = served.log.read_text().splitlines()
     url = f"{served.url}/v2/models/answer/generate_stream"
     with httpx.stream("POST", url, json={"question": "for ever"}, timeout=20) as response:
@@ -73,32 +73,32 @@ def test_a_client_that_leaves_closes_every_stage(served: Running) -> None:
     assert closed() == ["closed answer", "closed speech", "closed tokens"]
 
 
-def test_an_error_inside_is_named_once_and_ends_the_stream(served: Running) -> None:
+def test_inner_error_is_reported_once_and_ends_stream(served: Running) -> None:
     (first, error) = stream(served, "answer", question="a raise")
     assert first == "a"
     assert error.startswith("Model loudness failed")
 
 
-def test_a_worker_that_dies_under_an_inner_call_ends_the_stream_with_an_error(served: Running) -> None:
+def test_worker_crash_in_inner_call_ends_stream_with_error(served: Running) -> None:
     (first, error) = stream(served, "answer", question="a die")
     assert first == "a"
     assert error == "The worker process that ran this request exited with status 3."
     eventually(lambda: stream(served, "answer", question="a") == ["a"])
 
 
-def test_the_description_shows_what_a_model_calls(served: Running) -> None:
+def test_metadata_shows_called_models(served: Running) -> None:
     document = httpx.get(f"{served.url}/v2/models/answer/docs/dataplane.json").json()
     assert document["info"]["x-model"]["calls"] == {"speech": {"tokens": {}, "loudness": {}}}
 
 
-def test_inner_calls_are_counted_as_calls_of_their_models(served: Running) -> None:
+def test_inner_calls_are_counted_per_model(served: Running) -> None:
     before = served.metric("model_infer_request_success_total", model="loudness")
     stream(served, "answer", question="a bb ccc")
     after = served.metric("model_infer_request_success_total", model="loudness")
     assert after - before == 3
 
 
-def test_a_key_for_the_outer_model_is_enough(tmp_path: Path) -> None:
+def test_key_for_outer_model_suffices(tmp_path: Path) -> None:
     """The author of a model decides what it calls; a key says who may call the model."""
     keys = tmp_path / "keys.json"
     command = (

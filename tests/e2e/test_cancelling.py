@@ -121,7 +121,7 @@ FACES = {"infer": over_infer, "events": over_events, "websocket": over_websocket
 
 @pytest.mark.parametrize("by", CANCELS)
 @pytest.mark.parametrize("face", FACES)
-def test_a_request_is_cancelled_and_its_model_ends(server: Running, face: str, by: str) -> None:
+def test_cancelled_request_ends_model(server: Running, face: str, by: str) -> None:
     key = f"{face}/{by} {next(keys)}"
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(FACES[face], server, key)
@@ -133,7 +133,7 @@ def test_a_request_is_cancelled_and_its_model_ends(server: Running, face: str, b
 
 
 @pytest.mark.parametrize("by", CANCELS)
-def test_all_requests_of_an_id_and_no_others(server: Running, by: str) -> None:
+def test_cancel_ends_all_requests_with_id_and_no_others(server: Running, by: str) -> None:
     same, other = f"same-{next(keys)}", f"other-{next(keys)}"
     with ThreadPoolExecutor(9) as pool:
         asking = [pool.submit(over_events, server, same) for _ in range(8)]
@@ -150,7 +150,7 @@ def test_all_requests_of_an_id_and_no_others(server: Running, by: str) -> None:
         left.result(20)
 
 
-def test_only_the_credentials_of_a_request_cancel_it(server: Running) -> None:
+def test_only_same_credentials_cancel_a_request(server: Running) -> None:
     key = f"owned-{next(keys)}"
 
     def ask() -> int:
@@ -169,7 +169,7 @@ def test_only_the_credentials_of_a_request_cancel_it(server: Running) -> None:
         assert asking.result(20) == 499
 
 
-def test_a_stream_whose_client_does_not_read_is_cancelled(server: Running) -> None:
+def test_stream_with_stalled_reader_is_cancelled(server: Running) -> None:
     """Its model waits in a `yield`, and nobody takes a step."""
     key = f"unread-{next(keys)}"
     with httpx.stream(
@@ -191,7 +191,7 @@ def test_a_stream_whose_client_does_not_read_is_cancelled(server: Running) -> No
         eventually(lambda: server.noted(f"finished {key}"))
 
 
-def test_a_stream_that_nobody_reads_is_cancelled(server: Running) -> None:
+def test_unread_stream_is_cancelled(server: Running) -> None:
     key = f"held-{next(keys)}"
     url = f"{server.url}/v2/models/count/generate_stream"
     body = {"key": key, "until": 10**6, "pause": 0.01, "id": key}
@@ -202,7 +202,7 @@ def test_a_stream_that_nobody_reads_is_cancelled(server: Running) -> None:
     eventually(lambda: server.noted(f"finished {key}"))
 
 
-def test_foreign_pages_cancel_nothing(server: Running) -> None:
+def test_foreign_origin_cancels_nothing(server: Running) -> None:
     for headers in ({"origin": "http://foreign"}, {"host": "foreign"}):
         found = httpx.delete(f"{server.url}/v2/requests/1", headers=headers)
         assert found.status_code == 403

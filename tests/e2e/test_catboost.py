@@ -9,13 +9,15 @@ import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
 from inferstream import Client
+from tests.artefacts import models
 from tests.serving import Running, eventually
-from tests.unit.runtimes import models
 
 catboost = pytest.importorskip("catboost")
 
 FLOWERS, SPECIES = models.FLOWERS[5::10], models.SPECIES[5::10].tolist()
-RECOGNISED = "iris has no settings: iris.cbm says that inferstream.runtimes.catboost.CatBoostModel reads it"
+RECOGNISED = (
+    "iris has no settings: iris.cbm says that inferstream.plugins.frameworks.catboost.CatBoostModel reads it"
+)
 
 
 def test_a_classifier(tmp_path: Path, workers: int) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.plugins.text.model_families import FAMILIES
 from tests.serving import Running
-from tests.unit.text.model_families import FAMILIES
 
 APP = """
 import json
@@ -165,7 +165,7 @@ HISTORIES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(
     "family", ["qwen2.5", "qwen3.5", "llama3.1", "mistral", "gpt-oss", "deepseek", "glm4.5"]
 )
-def test_a_history_with_a_call_is_a_prompt_of_the_family(serving: Running, family: str, path: str) -> None:
+def test_history_with_call_renders_family_prompt(serving: Running, family: str, path: str) -> None:
     prompt = text_of(serving, path, family, **HISTORIES[path])
     assert prompt == text_of(serving, path, family, stream=True, **HISTORIES[path])
     assert all(fact in prompt for fact in ("rules", "ask", "weather", "city", "Rome", "sunny"))
@@ -187,7 +187,7 @@ THOUGHTS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("path", THOUGHTS)
-def test_a_prompt_has_the_reasoning_of_earlier_turns(serving: Running, path: str) -> None:
+def test_prompt_contains_reasoning_of_earlier_messages(serving: Running, path: str) -> None:
     name = "input" if path == "/v1/responses" else "messages"
     turns = [*ASK, *THOUGHTS[path], {"role": "user", "content": "more"}]
     prompt = text_of(serving, path, "qwen3.5", **{name: turns})
@@ -196,13 +196,13 @@ def test_a_prompt_has_the_reasoning_of_earlier_turns(serving: Running, path: str
     assert echoed[1] == {"role": "assistant", "content": "yes", "reasoning_content": "because"}
 
 
-def test_each_api_makes_the_same_prompt(serving: Running) -> None:
+def test_every_api_renders_same_prompt(serving: Running) -> None:
     for family in ("qwen2.5", "qwen3.5", "llama3.1"):
         assert len({text_of(serving, path, family, **body) for path, body in HISTORIES.items()}) == 1
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_answer_is_continued(serving: Running, stream: bool) -> None:
+def test_partial_assistant_message_is_continued(serving: Running, stream: bool) -> None:
     more = {"continue_final_message": True, "add_generation_prompt": False}
     chat = "/v1/chat/completions"
     assert text_of(serving, chat, "tags", stream, messages=BEGUN, **more) == CONTINUED
@@ -217,7 +217,7 @@ def test_an_answer_is_continued(serving: Running, stream: bool) -> None:
     assert ended == "<|user|>a list<|end|>"
 
 
-def test_what_cannot_be_continued_is_refused(serving: Running) -> None:
+def test_impossible_continuation_is_refused(serving: Running) -> None:
     both = post(
         serving,
         "/v1/chat/completions",
@@ -252,7 +252,7 @@ THINKING_OFF = {
 
 
 @pytest.mark.parametrize("path", THINKING_OFF)
-def test_thinking_is_switched_off(serving: Running, path: str) -> None:
+def test_thinking_can_be_disabled(serving: Running, path: str) -> None:
     for body in THINKING_OFF[path]:
         for stream in (False, True):
             assert text_of(serving, path, "tags", stream, **body).endswith("<|assistant|><think></think>"), (
@@ -261,14 +261,14 @@ def test_thinking_is_switched_off(serving: Running, path: str) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_answer_without_thinking_is_no_reasoning(serving: Running, stream: bool) -> None:
+def test_empty_thinking_block_is_no_reasoning(serving: Running, stream: bool) -> None:
     off = {"chat_template_kwargs": {"enable_thinking": False}}
     for body in ({"messages": ASK, **off}, {"messages": BEGUN, "continue_final_message": True}):
         assert text_of(serving, "/v1/chat/completions", "thinker", stream, **body) == "Two."
     assert text_of(serving, "/v1/chat/completions", "thinker", stream, messages=ASK) == ""
 
 
-def test_options_of_a_template_reach_a_model_that_declares_them_and_no_other(serving: Running) -> None:
+def test_template_options_reach_only_models_that_declare_them(serving: Running) -> None:
     wanted = {"chat_template_kwargs": {"enable_thinking": False}}
     chat = "/v1/chat/completions"
     assert json.loads(text_of(serving, chat, "options", messages=ASK, **wanted)) == {"enable_thinking": False}
@@ -279,7 +279,7 @@ def test_options_of_a_template_reach_a_model_that_declares_them_and_no_other(ser
     assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "chat_template_kwargs")
 
 
-def test_a_template_gets_the_tools_of_a_model_that_takes_them(serving: Running) -> None:
+def test_template_receives_tools(serving: Running) -> None:
     tools = [{"type": "function", "function": {"name": "weather"}}]
     shown = text_of(serving, "/v1/chat/completions", "tools", messages=ASK, tools=tools)
     assert json.loads(shown) == tools
@@ -325,7 +325,7 @@ CODEX: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_request_of_codex_is_answered(serving: Running, stream: bool) -> None:
+def test_codex_request_works(serving: Running, stream: bool) -> None:
     body = {name: value for name, value in CODEX.items() if name != "model"}
     seen = json.loads(text_of(serving, "/v1/responses", "echo", stream, **body))
     assert [each["function"]["name"] for each in seen["tools"]] == [
@@ -359,7 +359,7 @@ def output_of(server: Running, stream: bool, **body: Any) -> list[dict[str, Any]
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_call_of_a_namespace_has_both_names(serving: Running, stream: bool) -> None:
+def test_namespaced_call_has_both_names(serving: Running, stream: bool) -> None:
     space = {"type": "namespace", "name": "agents", "tools": [{**FUNCTION, "name": "spawn"}]}
     [call] = output_of(serving, stream, input="hi", tools=[SHELL, space])
     assert (call["type"], call["namespace"], call["name"]) == ("function_call", "agents", "spawn")
@@ -370,7 +370,7 @@ def test_a_call_of_a_namespace_has_both_names(serving: Running, stream: bool) ->
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_items_of_an_earlier_response_are_known_by_their_ids(serving: Running, stream: bool) -> None:
+def test_earlier_items_are_referenced_by_id(serving: Running, stream: bool) -> None:
     asked = {"role": "user", "content": "weather?"}
     [call] = output_of(serving, stream, input=[asked], tools=[FUNCTION])
     reference = {"type": "item_reference", "id": call["id"]}
@@ -387,7 +387,7 @@ def test_items_of_an_earlier_response_are_known_by_their_ids(serving: Running, s
     ]
 
 
-def test_an_item_that_is_not_kept_is_named(serving: Running) -> None:
+def test_unstored_item_is_named(serving: Running) -> None:
     [call] = output_of(serving, False, input="weather?", tools=[FUNCTION], store=False)
     for id in (call["id"], "fc_other"):
         found = post(serving, "/v1/responses", model="agent", input=[{"type": "item_reference", "id": id}])
@@ -445,7 +445,7 @@ RUN_BY_OTHERS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_newer_blocks_of_a_result_keep_their_text(serving: Running, name: str) -> None:
+def test_newer_result_blocks_keep_text(serving: Running, name: str) -> None:
     block, text = BLOCKS[name]
     result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [block]}]}
     messages = [*ASK, CALLED, result]
@@ -457,9 +457,7 @@ def test_newer_blocks_of_a_result_keep_their_text(serving: Running, name: str) -
 
 @pytest.mark.parametrize("name", RUN_BY_OTHERS)
 @pytest.mark.parametrize("stream", [False, True])
-def test_tools_that_another_server_has_run_keep_the_text_of_their_results(
-    serving: Running, stream: bool, name: str
-) -> None:
+def test_server_tool_results_keep_text(serving: Running, stream: bool, name: str) -> None:
     block, text = RUN_BY_OTHERS[name]
     use = {"type": "server_tool_use", "id": "s1", "name": name, "input": {"query": "x"}}
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}

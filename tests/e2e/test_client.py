@@ -57,7 +57,7 @@ async def typed(served: Running, transport: str) -> AsyncIterator[AsyncClient]:
         yield found
 
 
-async def test_values_by_metadata_alone(client: AsyncClient) -> None:
+async def test_values_from_metadata(client: AsyncClient) -> None:
     assert await client.predict("add", a=1, b=2) == 3
     assert await client.predict("add", a=1) == 2
     scaled = await client.predict("scale", x=np.array([[1, 2, 3]]), by=2)
@@ -72,7 +72,7 @@ async def test_values_by_metadata_alone(client: AsyncClient) -> None:
     assert await client.predict("nothing") is None
 
 
-async def test_values_of_an_app_are_those_of_its_annotations(typed: AsyncClient) -> None:
+async def test_app_values_follow_annotations(typed: AsyncClient) -> None:
     assert await typed.predict("shift", point=Point(1), color=Color.BLUE) == Point(11, 1)
     assert await typed.predict("other", color=Color.BLUE) is Color.RED
     assert await typed.predict("parts", text="a b") == Parts("a", ["b"])
@@ -88,7 +88,7 @@ async def test_streams_of_every_kind(client: AsyncClient) -> None:
     assert [item async for item in client.stream("generate", prompt="a", n=0)] == []
 
 
-async def test_a_stream_goes_both_ways_at_once(client: AsyncClient) -> None:
+async def test_bidirectional_stream(client: AsyncClient) -> None:
     sums: list[int] = []
     came = asyncio.Condition()
 
@@ -107,7 +107,7 @@ async def test_a_stream_goes_both_ways_at_once(client: AsyncClient) -> None:
     assert await client.predict("summed", n=[1, 2, 3]) == 6
 
 
-async def test_what_a_server_has(client: AsyncClient) -> None:
+async def test_server_metadata(client: AsyncClient) -> None:
     assert {"add", "generate", "greet-all"} <= {*await client.models()}
     assert await client.ready()
     assert await client.ready("add")
@@ -124,7 +124,7 @@ async def test_what_a_server_has(client: AsyncClient) -> None:
         ("generate", {"prompt": "a"}, 501, "call it as a stream"),
     ],
 )
-async def test_a_failure_has_its_status_and_message(
+async def test_failure_has_status_and_message(
     client: AsyncClient, model: str, arguments: dict, status: int, says: str
 ) -> None:
     with pytest.raises(CallFailed) as caught:
@@ -134,7 +134,7 @@ async def test_a_failure_has_its_status_and_message(
     assert says in error.message
 
 
-async def test_a_failure_in_a_stream_comes_after_its_items(client: AsyncClient) -> None:
+async def test_mid_stream_failure_follows_its_items(client: AsyncClient) -> None:
     found = []
     with pytest.raises(CallFailed, match="broken"):
         async for item in client.stream("generate", prompt="failing", n=2, fail=True):
@@ -144,7 +144,7 @@ async def test_a_failure_in_a_stream_comes_after_its_items(client: AsyncClient) 
         await anext(client.stream("none"))
 
 
-async def test_an_iterator_that_fails_ends_the_call_with_its_error(
+async def test_failing_request_iterator_ends_call_with_its_error(
     client: AsyncClient, served: Running
 ) -> None:
     async def values() -> AsyncIterator[int]:
@@ -158,7 +158,7 @@ async def test_an_iterator_that_fails_ends_the_call_with_its_error(
 
 
 @pytest.mark.parametrize("how", ["break", "raise", "cancel", "close"])
-async def test_leaving_a_stream_ends_the_model(
+async def test_cancelled_stream_ends_model(
     client: AsyncClient, served: Running, transport: str, how: str
 ) -> None:
     name = f"{how} {transport}"
@@ -185,7 +185,7 @@ async def test_leaving_a_stream_ends_the_model(
     await asyncio.to_thread(eventually, lambda: served.noted(f"ended {name}"), WITHIN)
 
 
-async def test_leaving_a_stream_in_both_directions_ends_the_model(
+async def test_cancelled_bidirectional_stream_ends_model(
     client: AsyncClient, served: Running, transport: str
 ) -> None:
     start = {"rest": 500, "grpc": 700}[transport]
@@ -200,9 +200,7 @@ async def test_leaving_a_stream_in_both_directions_ends_the_model(
     await asyncio.to_thread(eventually, lambda: served.noted(f"ended total {start + 1}"), WITHIN)
 
 
-async def test_the_limit_of_a_call_ends_the_model(
-    client: AsyncClient, served: Running, transport: str
-) -> None:
+async def test_timeout_ends_model(client: AsyncClient, served: Running, transport: str) -> None:
     with pytest.raises(CallTimedOut) as caught:
         await client.predict("slow", name=f"late {transport}", timeout=0.5)
     assert caught.value.status == 504
@@ -217,7 +215,7 @@ async def test_the_limit_of_a_call_ends_the_model(
     await asyncio.to_thread(eventually, lambda: served.noted(f"ended long {transport}"), WITHIN)
 
 
-async def test_the_limit_of_a_stream_in_both_directions_ends_the_model(
+async def test_bidirectional_stream_timeout_ends_model(
     client: AsyncClient, served: Running, transport: str
 ) -> None:
     start = {"rest": 1500, "grpc": 1700}[transport]
@@ -227,7 +225,7 @@ async def test_the_limit_of_a_stream_in_both_directions_ends_the_model(
     await asyncio.to_thread(eventually, lambda: served.noted(f"ended total {start + 1}"), WITHIN)
 
 
-async def test_a_stream_to_a_model_that_is_not_there_fails_at_once(served: Running, transport: str) -> None:
+async def test_stream_to_missing_model_fails_at_once(served: Running, transport: str) -> None:
     other = App()
 
     @other.model
@@ -242,12 +240,12 @@ async def test_a_stream_to_a_model_that_is_not_there_fails_at_once(served: Runni
             assert caught.value.message.startswith("Model missing not found; there are models add, ")
 
 
-async def test_a_model_may_end_a_stream_before_its_client_does(client: AsyncClient) -> None:
+async def test_model_can_end_stream_before_client(client: AsyncClient) -> None:
     for _ in range(20):
         assert [item async for item in client.stream("first", n=asynchronous(*range(20)))] == [0]
 
 
-async def test_a_call_that_the_queue_refuses_is_made_again(served: Running, transport: str) -> None:
+async def test_call_refused_by_full_queue_is_retried(served: Running, transport: str) -> None:
     async def at_once(retries: int) -> list[object]:
         async with AsyncClient(address(served, transport), app=app, retries=retries) as client:
             calls = (client.predict("narrow", pause=0.5) for _ in range(3))
@@ -258,7 +256,7 @@ async def test_a_call_that_the_queue_refuses_is_made_again(served: Running, tran
     assert await at_once(4) == [True, True, True]
 
 
-async def test_a_flood_of_calls_and_streams(client: AsyncClient) -> None:
+async def test_many_concurrent_calls_and_streams(client: AsyncClient) -> None:
     async def streamed(number: int) -> list[str]:
         return [item async for item in client.stream("generate", prompt=str(number), n=3)]
 
@@ -285,7 +283,7 @@ def test_threads_share_a_client(served: Running, transport: str) -> None:
     assert sorted(found) == list(range(40))
 
 
-def test_the_blocking_client_streams_and_leaves(served: Running, transport: str) -> None:
+def test_blocking_client_streams_and_cancels(served: Running, transport: str) -> None:
     with Client(address(served, transport), timeout=30) as client:
         assert list(client.stream("total", n=(number for number in range(4)))) == [0, 1, 3, 6]
         for item in client.stream("generate", prompt=f"blocking {transport}", n=100_000, pause=0.01):
@@ -296,7 +294,7 @@ def test_the_blocking_client_streams_and_leaves(served: Running, transport: str)
             client.predict("add")
 
 
-async def test_a_server_that_is_killed_and_one_that_follows(
+async def test_killed_server_and_its_successor(
     start: Callable[..., Running], tmp_path: Path, transport: str
 ) -> None:
     file = write_app(tmp_path / "app")
@@ -341,7 +339,7 @@ async def never_ending() -> AsyncIterator[int]:
     await asyncio.Event().wait()
 
 
-async def test_nobody_there(transport: str) -> None:
+async def test_unreachable_server(transport: str) -> None:
     url = "http://127.0.0.1:1" if transport == "rest" else "grpc://127.0.0.1:1"
     async with AsyncClient(url, retries=1, app=app) as client:
         for call in (
@@ -368,7 +366,7 @@ def classes(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     assert running.stop() == 0, running.text()
 
 
-async def test_class_models_by_metadata_alone(classes: Running, transport: str) -> None:
+async def test_class_models_from_metadata(classes: Running, transport: str) -> None:
     async with AsyncClient(address(classes, transport), timeout=30) as client:
         flowers = [[5.1, 3.5, 1.4, 0.2], [6.3, 2.9, 5.6, 1.8]]
         found = await client.predict("iris", features=flowers)
@@ -389,7 +387,7 @@ async def test_class_models_by_metadata_alone(classes: Running, transport: str) 
             await client.predict("iris")
 
 
-async def test_a_stub_has_the_types_of_the_app(served: Running, transport: str, tmp_path: Path) -> None:
+async def test_stub_has_app_types(served: Running, transport: str, tmp_path: Path) -> None:
     command = [*SERVER, "stub", str(served.folder), "--output", str(tmp_path / "stub.py")]
     await asyncio.to_thread(subprocess.run, command, check=True, timeout=60)
     spec = importlib.util.spec_from_file_location("stub_of_app", tmp_path / "stub.py")

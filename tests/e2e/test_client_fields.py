@@ -78,7 +78,7 @@ def post(url: str, api: str, model: str, **fields: Any) -> httpx.Response:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_half_a_character_ends_no_text(place: str, stream: bool) -> None:
+def test_truncated_character_does_not_end_text(place: str, stream: bool) -> None:
     for api in APIS | PROMPTS:
         answer = post(place, api, "halves", stream=stream)
         assert answer.status_code == 200
@@ -88,7 +88,7 @@ def test_half_a_character_ends_no_text(place: str, stream: bool) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_half_a_character_ends_no_call(place: str, api: str) -> None:
+def test_truncated_character_does_not_end_tool_call(place: str, api: str) -> None:
     schema = {"type": "object"}
     tool = {
         "Anthropic": {"name": "f", "input_schema": schema},
@@ -129,7 +129,7 @@ FIELDS: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_how_much_to_think_has_one_meaning(url: str, api: str) -> None:
+def test_reasoning_effort_has_one_meaning(url: str, api: str) -> None:
     for fields, options in FIELDS:
         asks = {"reasoning": {}} if api == "responses" and "reasoning" not in fields else {}
         document = post(url, api, "echo", **asks, **fields).json()
@@ -142,7 +142,7 @@ def test_how_much_to_think_has_one_meaning(url: str, api: str) -> None:
     assert "reasoning.max_tokens" in refused.text
 
 
-def test_claude_code_says_how_much_to_think(url: str) -> None:
+def test_claude_code_sets_reasoning_effort(url: str) -> None:
     text, _ = shown("Anthropic", post(url, "Anthropic", "echo", output_config={"effort": "max"}).json())
     assert json.loads(text) == {"reasoning_effort": "max"}
 
@@ -159,7 +159,7 @@ REFUSED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_options_that_nobody_applies_are_refused_by_name(url: str, name: str) -> None:
+def test_unsupported_options_are_refused_by_name(url: str, name: str) -> None:
     for api in APIS | PROMPTS:
         option = {name: REFUSED[name]}
         within = {"parameters": option} if api == "TGI" else option
@@ -181,21 +181,21 @@ def test_stop_strings_are_applied_or_refused(url: str, name: str) -> None:
                 assert (answer.status_code, name in answer.text) == (400, True), api
 
 
-def test_no_limit_has_a_number_too(url: str) -> None:
+def test_unlimited_can_be_a_number(url: str) -> None:
     for name in ("max_tokens", "max_completion_tokens"):
         for api in ("chat", "completions"):
             assert "four" in post(url, api, "words", **{name: -1}).text
             assert post(url, api, "words", **{name: 0}).status_code == 400
 
 
-def test_codex_reads_the_list_of_models(url: str) -> None:
+def test_codex_reads_model_list(url: str) -> None:
     models = httpx.get(f"{url}/v1/models", params={"client_version": "0.171.0"}).json()
     assert models["models"] == []  # it wants descriptions of its own kind there
     assert [model["id"] for model in models["data"]] == ["echo", "half", "halves", "words"]
     assert httpx.get(f"{url}/v1/models").json()["models"] == ["echo", "half", "halves", "words"]
 
 
-def test_the_runner_of_anthropic_goes_on_without_a_thread(url: str) -> None:
+def test_anthropic_tool_runner_continues_without_thread(url: str) -> None:
     answer = post(url, "Anthropic", "words", thread={"type": "create"})
     assert answer.status_code == 400
     assert answer.json()["error"]["details"] == {"error_code": "thread_unsupported_request"}
@@ -207,7 +207,7 @@ def test_the_runner_of_anthropic_goes_on_without_a_thread(url: str) -> None:
         assert runner.until_done().content[0].text == "one two three four"
 
 
-def test_an_item_of_another_process_is_named(url: str) -> None:
+def test_item_of_other_process_is_named(url: str) -> None:
     answer = post(url, "responses", "words", input=[{"type": "item_reference", "id": "msg_of_another"}])
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "input[0].id"

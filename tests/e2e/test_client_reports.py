@@ -83,9 +83,7 @@ STREAMS = [
 
 
 @pytest.mark.parametrize(("path", "body"), STREAMS, ids=[path for path, _ in STREAMS])
-def test_a_client_that_reads_lines_as_text_gets_whole_events(
-    url: str, path: str, body: dict[str, Any]
-) -> None:
+def test_line_reading_client_gets_complete_events(url: str, path: str, body: dict[str, Any]) -> None:
     of_model = {} if path.startswith("/v2") else {"model": "words", "stream": True}
     documents = []
     with httpx.stream("POST", f"{url}{path}", json={**body, **of_model}, timeout=20) as answer:
@@ -138,7 +136,7 @@ HISTORIES = {
 
 @pytest.mark.parametrize("model", ["echo", "rendered"])
 @pytest.mark.parametrize("name", HISTORIES)
-def test_reasoning_of_earlier_turns_reaches_the_model(url: str, model: str, name: str) -> None:
+def test_reasoning_of_earlier_messages_reaches_model(url: str, model: str, name: str) -> None:
     path, body = HISTORIES[name]
     said = json.dumps(asked(url, path, {**body, "model": model}))
     expected = f"[assistant|{THOUGHT}]" if model == "rendered" else f'\\"reasoning_content\\":\\"{THOUGHT}\\"'
@@ -147,7 +145,7 @@ def test_reasoning_of_earlier_turns_reaches_the_model(url: str, model: str, name
 
 
 @pytest.mark.parametrize("behind", [[], SAID], ids=["nothing", "a user"])
-def test_reasoning_without_an_answer_is_left_out(url: str, behind: list[Any]) -> None:
+def test_reasoning_without_answer_is_dropped(url: str, behind: list[Any]) -> None:
     assert THOUGHT not in json.dumps(
         asked(url, "/v1/responses", {**in_items("content", *behind), "model": "echo"})
     )
@@ -169,9 +167,7 @@ BILLING = "x-anthropic-billing-header: cc_version=2.1.100.7b4; cc_entrypoint=cli
         ("", None),
     ],
 )
-def test_a_line_that_differs_in_each_request_is_no_part_of_the_prompt(
-    url: str, system: list[str] | str, expected: str | None
-) -> None:
+def test_volatile_line_is_not_part_of_prompt(url: str, system: list[str] | str, expected: str | None) -> None:
     given = system if isinstance(system, str) else [{"type": "text", "text": text} for text in system]
     body = {"model": "echo", "max_tokens": 900, "system": given, "messages": SAID}
     [block] = asked(url, "/v1/messages", body)["content"]
@@ -180,7 +176,7 @@ def test_a_line_that_differs_in_each_request_is_no_part_of_the_prompt(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_calls_have_ids_and_numbers_for_ollama(url: str, stream: bool) -> None:
+def test_ollama_calls_have_ids_and_numbers(url: str, stream: bool) -> None:
     body = {"model": "calls", "messages": SAID, "tools": TOOLS, "stream": stream}
     lines = [json.loads(line) for line in httpx.post(f"{url}/api/chat", json=body).text.splitlines()]
     calls = [call for line in lines for call in line["message"].get("tool_calls", ())]
@@ -189,13 +185,13 @@ def test_calls_have_ids_and_numbers_for_ollama(url: str, stream: bool) -> None:
 
 @pytest.mark.parametrize(("keep", "reason"), [({}, "load"), ({"keep_alive": "5m"}, "load"), ({"keep_alive": 0}, "unload")])  # fmt: skip
 @pytest.mark.parametrize(("path", "body"), [("/api/chat", {"messages": []}), ("/api/generate", {})])
-def test_a_request_without_a_prompt_loads_or_unloads(
+def test_request_without_prompt_loads_or_unloads(
     url: str, path: str, body: dict[str, Any], keep: dict[str, Any], reason: str
 ) -> None:
     assert asked(url, path, {"model": "words", **body, **keep})["done_reason"] == reason
 
 
-def test_a_model_has_a_base_name_for_copilot(url: str) -> None:
+def test_model_has_base_name_for_copilot(url: str) -> None:
     assert asked(url, "/api/show", {"model": "words"})["model_info"]["general.basename"] == "words"
 
 
@@ -207,12 +203,12 @@ def test_a_model_has_a_base_name_for_copilot(url: str) -> None:
         ({"input": "a", "truncate": False}, 1),
     ],
 )
-def test_vectors_for_clients_of_ollama(url: str, body: dict[str, Any], vectors: int) -> None:
+def test_embeddings_for_ollama_clients(url: str, body: dict[str, Any], vectors: int) -> None:
     assert len(asked(url, "/api/embed", {"model": "vectors", **body})["embeddings"]) == vectors
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_no_log_probabilities_are_asked_for_by_a_zero(url: str, stream: bool) -> None:
+def test_zero_requests_no_log_probabilities(url: str, stream: bool) -> None:
     body = {"model": "words", "messages": SAID, "logprobs": False, "top_logprobs": 0, "stream": stream}
     assert httpx.post(f"{url}/v1/chat/completions", json=body).status_code == 200
 
@@ -231,14 +227,14 @@ NAMED = {"type": "function", "name": "f"}
     ],
     ids=["tool", "both forms", "choice", "allowed"],
 )  # fmt: skip
-def test_functions_in_the_form_of_responses_are_taken_in_chats(url: str, more: dict[str, Any]) -> None:
+def test_chat_accepts_functions_in_responses_format(url: str, more: dict[str, Any]) -> None:
     body = {"model": "tools", "messages": SAID, **more}
     offered = json.loads(asked(url, "/v1/chat/completions", body)["choices"][0]["message"]["content"])
     assert offered[0] == TOOLS[0]
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_clients_of_open_responses_get_numbers(url: str, stream: bool) -> None:
+def test_open_responses_clients_get_numbers(url: str, stream: bool) -> None:
     body = {"model": "words", "input": "hello", "stream": stream, "top_p": 0.5}
     text = httpx.post(f"{url}/v1/responses", json=body).text
     response = json.loads(text.strip().rpartition("data: ")[2])
@@ -267,9 +263,7 @@ NEUTRAL |= {"typical_p": 1.0, "best_of": 1, "echo": False, "include_stop_str_in_
     ],
     ids=["chat", "responses", "Anthropic", "Ollama"],
 )
-def test_a_function_takes_options_that_change_nothing(
-    url: str, path: str, body: dict[str, Any], within: str
-) -> None:
+def test_function_accepts_neutral_options(url: str, path: str, body: dict[str, Any], within: str) -> None:
     asked(url, path, {"model": "words", **body, **({within: NEUTRAL} if within else NEUTRAL)})
     for name in NEUTRAL:
         other = {name: 2}
@@ -283,9 +277,7 @@ def test_a_function_takes_options_that_change_nothing(
 @pytest.mark.parametrize(
     ("keep", "left"), [({}, 1), ({"keep": {"type": "thinking_turns", "value": 2}}, 2), ({"keep": "all"}, 3)]
 )
-def test_reasoning_is_cleared_as_the_client_of_anthropic_asks(
-    url: str, keep: dict[str, Any], left: int
-) -> None:
+def test_anthropic_client_clears_reasoning(url: str, keep: dict[str, Any], left: int) -> None:
     said = {"type": "text", "text": "42"}
     turn = {"role": "assistant", "content": [{"type": "thinking", "thinking": THOUGHT}, said]}
     edits = {"edits": [{"type": "clear_thinking_20251015", **keep}]}

@@ -72,7 +72,7 @@ def test_tritonclient_http_infers(http, datatype: str, binary: bool) -> None:
 
 
 @pytest.mark.parametrize("compression", ["gzip", "deflate"])
-def test_tritonclient_http_compresses_both_ways(http, compression: str) -> None:
+def test_tritonclient_http_compresses_requests_and_responses(http, compression: str) -> None:
     value = np.arange(1000, dtype=np.float32)
     given = triton_http.InferInput("x", [1000], "FP32")
     given.set_data_from_numpy(value)
@@ -92,7 +92,7 @@ def test_tritonclient_http_empty_tensors_and_nan(http) -> None:
 
 
 @pytest.mark.parametrize("kind", ["http", "rpc"])
-def test_tritonclient_manages(http, rpc, kind: str) -> None:
+def test_tritonclient_manages_repository(http, rpc, kind: str) -> None:
     client = http if kind == "http" else rpc
     assert client.is_server_live()
     assert client.is_server_ready()
@@ -230,7 +230,7 @@ REQUEST = """{"inputs": [{"name": "prompt", "shape": [1], "datatype": "BYTES",
  "data": ["What is the capital of France?"], "parameters": {"content_type": "str"}}], "outputs": [{"name": "output"}]}"""
 
 
-def test_mlservers_documented_client_runs_with_only_its_imports_changed(serve, tmp_path) -> None:
+def test_documented_mlserver_client_runs_with_changed_imports(serve, tmp_path) -> None:
     example = Path(__file__).parents[2] / "examples" / "text-stream"
     folder = tmp_path / "text-model"
     folder.mkdir()
@@ -254,7 +254,7 @@ def test_mlservers_documented_client_runs_with_only_its_imports_changed(serve, t
     assert ran.stdout.splitlines() == [str(word) for word in words] * 2, ran.stderr
 
 
-def test_all_three_stream_shapes_and_unary_over_grpc(server: Running) -> None:
+def test_all_stream_kinds_and_unary_over_grpc(server: Running) -> None:
     from inferstream.codecs import StringCodec
     from inferstream.protos.converters import ModelInferRequestConverter as Requests
     from inferstream.protos.converters import ModelInferResponseConverter as Responses
@@ -279,7 +279,7 @@ def test_all_three_stream_shapes_and_unary_over_grpc(server: Running) -> None:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha"])
-def test_reflection_describes_the_services_as_grpcurl_would_see_them(server: Running, version: str) -> None:
+def test_reflection_describes_services_for_grpcurl(server: Running, version: str) -> None:
     with grpc.insecure_channel(server.grpc) as channel:
         database = reflection_database(channel, version)
         assert list(database.get_services()) == [
@@ -332,7 +332,7 @@ def test_the_standard_health_service(server: Running) -> None:
     assert {name: statuses[name].status for name in statuses} == {"": 1, "inference.GRPCInferenceService": 1}
 
 
-def test_mlservers_older_repository_service(server: Running) -> None:
+def test_mlserver_legacy_repository_service(server: Running) -> None:
     from inferstream.protos.dataplane_pb2 import RepositoryIndexRequest, RepositoryIndexResponse
 
     with grpc.insecure_channel(server.grpc) as channel:
@@ -344,7 +344,7 @@ def test_mlservers_older_repository_service(server: Running) -> None:
         assert "echo" in [model.name for model in index(RepositoryIndexRequest(), timeout=5).models]
 
 
-def test_curl_posts_as_it_does_by_default(server: Running) -> None:
+def test_curl_posts_with_default_options(server: Running) -> None:
     body = '{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}]}'
     ran = subprocess.run(
         ["curl", "-s", f"{server.url}/v2/models/echo/infer", "-d", body],
@@ -355,7 +355,7 @@ def test_curl_posts_as_it_does_by_default(server: Running) -> None:
     assert json.loads(ran.stdout)["outputs"][0]["data"] == [1]
 
 
-def test_typed_contents_of_every_field(server: Running) -> None:
+def test_every_typed_contents_field(server: Running) -> None:
     from inferstream.protos.dataplane_pb2 import ModelInferRequest
     from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
     from inferstream.protos.grpc import FIELDS

@@ -18,7 +18,7 @@ def _conformance(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
-def test_no_difference(tmp_path: Path) -> None:
+def test_has_no_differences(tmp_path: Path) -> None:
     models = tmp_path / "models"
     assert _conformance("--models-for", "inferstream", str(models)).returncode == 0
     server = Running(models)

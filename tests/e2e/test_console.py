@@ -72,7 +72,7 @@ def lines(terminal: Terminal, model: str) -> list[list[str]]:
     return [words[1:] for words in found if len(words) > 2 and words[2] == model]
 
 
-def test_each_request_is_exactly_one_line(terminal: Terminal) -> None:
+def test_each_request_is_one_line(terminal: Terminal) -> None:
     before = len(lines(terminal, "add"))
     for _ in range(6):  # a connection each, so that each front end gets some
         assert post(terminal.url, "/v2/models/add/generate", a=1).json()["output"] == 2
@@ -93,7 +93,7 @@ def test_each_request_is_exactly_one_line(terminal: Terminal) -> None:
     assert words[-2:] == ["3", "items"]
 
 
-def test_requests_that_are_refused_have_a_line_with_the_reason(terminal: Terminal) -> None:
+def test_refused_requests_are_logged_with_reason(terminal: Terminal) -> None:
     assert post(terminal.url, "/v2/models/nope/generate", a=1).status_code == 404
     assert post(terminal.url, "/v2/models/add/generate", a="x").status_code == 400
     assert httpx.get(f"{terminal.url}/v2/nothing").status_code == 404
@@ -105,7 +105,7 @@ def test_requests_that_are_refused_have_a_line_with_the_reason(terminal: Termina
     assert "/v2/health" not in terminal.text
 
 
-def test_a_traceback_has_the_frames_of_the_user(terminal: Terminal) -> None:
+def test_traceback_contains_user_frames(terminal: Terminal) -> None:
     assert post(terminal.url, "/v2/models/fails/generate", a=1).status_code == 500
     terminal.shows("--debug shows them")
     eventually(lambda: lines(terminal, "fails"))
@@ -116,7 +116,7 @@ def test_a_traceback_has_the_frames_of_the_user(terminal: Terminal) -> None:
     assert lines(terminal, "fails")[0][2] == "internal"
 
 
-def test_the_commands_of_the_banner_work_as_they_are(terminal: Terminal) -> None:
+def test_banner_commands_work_unchanged(terminal: Terminal) -> None:
     text = terminal.text.partition("Try, in another terminal:")[2].partition("Ctrl+C")[0]
     commands = [line.strip() for line in text.splitlines() if line.strip()]
     assert len(commands) == 3
@@ -132,7 +132,7 @@ def test_the_commands_of_the_banner_work_as_they_are(terminal: Terminal) -> None
     assert "/v1/chat/completions" in commands[2]
 
 
-def test_the_page_is_first(terminal: Terminal) -> None:
+def test_page_is_listed_first(terminal: Terminal) -> None:
     addresses = re.findall(r"^(page|REST|metrics|gRPC) ", terminal.text, re.M)
     assert addresses == ["page", "REST", "metrics", "gRPC"]
     assert httpx.get(f"{terminal.url}/").status_code == 200
@@ -157,7 +157,7 @@ class Model(MLModel):
 """
 
 
-def test_a_terminal_shows_what_loads_and_a_failure_at_once(tmp_path: Path) -> None:
+def test_terminal_shows_loads_and_failures_at_once(tmp_path: Path) -> None:
     write_model(tmp_path / "models", "slow", "model.Model", SLOW)
     write_model(tmp_path / "models", "fails", "model.Model", FAILING)
     shown = in_terminal(tmp_path / "models")
@@ -172,7 +172,7 @@ def test_a_terminal_shows_what_loads_and_a_failure_at_once(tmp_path: Path) -> No
     assert re.search(r"^slow +predict +[1-9]\.\d s  ready$", text, re.M)
 
 
-def test_a_log_has_lines_of_loads_and_none_of_calls(tmp_path: Path) -> None:
+def test_log_has_load_lines_and_no_call_lines(tmp_path: Path) -> None:
     running = Running(tmp_path, target=str(app_in(tmp_path)))
     try:
         assert post(running.url, "/v2/models/add/generate", a=1).status_code == 200
@@ -189,7 +189,7 @@ def test_a_log_has_lines_of_loads_and_none_of_calls(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flag", ["--access-log", "--no-access-log"])
-def test_flags_decide_whether_calls_are_logged(tmp_path: Path, flag: str) -> None:
+def test_flags_control_call_logging(tmp_path: Path, flag: str) -> None:
     running = Running(tmp_path, flag, "--log-json", target=str(app_in(tmp_path)))
     try:
         assert post(running.url, "/v2/models/add/generate", a=1).status_code == 200
@@ -206,7 +206,7 @@ def test_flags_decide_whether_calls_are_logged(tmp_path: Path, flag: str) -> Non
     assert "inferstream/" in failed["exception"], "JSON has the whole traceback"
 
 
-def test_no_access_log_in_a_terminal_where_the_flag_says_so(tmp_path: Path) -> None:
+def test_flag_disables_access_log_in_terminal(tmp_path: Path) -> None:
     shown = in_terminal(app_in(tmp_path), "--no-access-log", NO_COLOR="1").started()
     try:
         assert post(shown.url, "/v2/models/add/generate", a=1).status_code == 200
@@ -218,7 +218,7 @@ def test_no_access_log_in_a_terminal_where_the_flag_says_so(tmp_path: Path) -> N
     assert "\x1b[3" not in shown.raw
 
 
-def test_debug_shows_whole_tracebacks(tmp_path: Path) -> None:
+def test_debug_shows_full_tracebacks(tmp_path: Path) -> None:
     running = Running(tmp_path, "--debug", target=str(app_in(tmp_path)))
     try:
         post(running.url, "/v2/models/fails/generate", a=1)
@@ -229,7 +229,7 @@ def test_debug_shows_whole_tracebacks(tmp_path: Path) -> None:
     assert "left out" not in running.text()
 
 
-def test_ends_where_there_is_nothing_to_serve_name_the_next_step(tmp_path: Path) -> None:
+def test_nothing_to_serve_error_names_next_step(tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text("def f(x): return x\n")
     ran = subprocess.run(
         [*SERVER, "start", str(tmp_path / "plain.py")], capture_output=True, text=True, timeout=40
@@ -247,7 +247,7 @@ def test_ends_where_there_is_nothing_to_serve_name_the_next_step(tmp_path: Path)
         assert running.stop() == 0
 
 
-def test_the_classes_of_a_file_are_served_and_reloaded(tmp_path: Path) -> None:
+def test_file_classes_are_served_and_reloaded(tmp_path: Path) -> None:
     code = 'from inferstream import MLModel\nclass Echo(MLModel):\n    async def predict(self, payload):\n        return self.encode_response(["{word}"])\n'
     file = tmp_path / "model.py"
     file.write_text(code.format(word="old"))
@@ -267,7 +267,7 @@ def test_the_classes_of_a_file_are_served_and_reloaded(tmp_path: Path) -> None:
         assert running.stop() == 0
 
 
-def test_a_certificate_on_the_command_line_is_that_of_every_port(tmp_path: Path) -> None:
+def test_command_line_certificate_applies_to_every_port(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "authority")
     files = authority.issue("server")
     flags = ["--tls-cert", files["ssl_certfile"], "--tls-key", files["ssl_keyfile"]]
@@ -285,7 +285,7 @@ def test_a_certificate_on_the_command_line_is_that_of_every_port(tmp_path: Path)
         assert running.stop() == 0
 
 
-def test_a_call_over_grpc_is_a_line(tmp_path: Path) -> None:
+def test_grpc_call_is_one_line(tmp_path: Path) -> None:
     write_model(tmp_path / "models", "echo", "faulty_models.Echo")
     shown = in_terminal(tmp_path / "models").started()
     try:

@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from scripts.core import write_installed, write_project
+from scripts.distributions import write_core, write_installed
 from tests.serving import Running
 
 ROOT = Path(__file__).parents[2]
 
 OF_PLUGINS = {
     "the server has no statistics: 404",
+    "the server has no text generation: 400",
     "the server has no ModelStatistics: UNIMPLEMENTED: Method not found!",
-    "ModelStreamInfer answers with MLServer's type",
+    "ModelStreamInfer returns the MLServer type",
 }
-"""Why cases about Triton's statistics and its format of streams are skipped: a plug-in serves them."""
+"""Why cases about statistics, text generation and Triton's format of streams are skipped: plug-ins serve them."""
 
 
 def conformance(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -39,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     assert running.stop() == 0
 
 
-def test_all_cases_of_the_protocol_pass(server: Running) -> None:
+def test_all_protocol_cases_pass(server: Running) -> None:
     done = conformance(server.url, "--grpc", server.grpc, "--json")
     found = json.loads(done.stdout)
     assert (done.returncode, found["failed"]) == (0, 0), done.stdout
@@ -47,10 +48,14 @@ def test_all_cases_of_the_protocol_pass(server: Running) -> None:
     assert {case["reason"] for case in found["skipped"]} == OF_PLUGINS
 
 
-def test_no_plug_in_is_there(server: Running, tmp_path: Path) -> None:
+def test_no_plugin_is_installed(server: Running, tmp_path: Path) -> None:
     site = str(server.folder.parent / "site")
     found = subprocess.run(
-        [sys.executable, "-c", "from inferstream.extensions import extensions; print([*extensions()])"],
+        [
+            sys.executable,
+            "-c",
+            "from inferstream.extensions.discovery import extensions; print([*extensions()])",
+        ],
         env={**os.environ, "PYTHONPATH": site},
         cwd=tmp_path,
         capture_output=True,
@@ -60,8 +65,8 @@ def test_no_plug_in_is_there(server: Running, tmp_path: Path) -> None:
     assert found.stdout.strip() == "[]", found.stderr
 
 
-def test_the_project_of_the_core_differs_by_its_extensions(tmp_path: Path) -> None:
-    write_project(tmp_path)
+def test_core_package_differs_by_its_extensions(tmp_path: Path) -> None:
+    write_core(tmp_path)
     whole, core = (tomllib.loads((folder / "pyproject.toml").read_text()) for folder in (ROOT, tmp_path))
     assert whole["project"]["entry-points"].pop("inferstream.extensions")
     core["project"].setdefault("entry-points", {})

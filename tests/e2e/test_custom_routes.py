@@ -198,7 +198,7 @@ def count(served: Running, line: str) -> int:
         ("/own/threaded", 206, b"first\n", b"second\n"),
     ],
 )
-def test_a_stream_is_sent_as_it_comes(client, path: str, status: int, first: bytes, second: bytes) -> None:
+def test_stream_is_sent_immediately(client, path: str, status: int, first: bytes, second: bytes) -> None:
     with client.stream("GET", path) as response:
         assert response.status_code == status
         pieces = response.iter_bytes()
@@ -207,7 +207,7 @@ def test_a_stream_is_sent_as_it_comes(client, path: str, status: int, first: byt
         assert b"".join(pieces) == second
 
 
-def test_a_client_that_leaves_ends_a_silent_stream(served: Running, client) -> None:
+def test_disconnect_ends_silent_stream(served: Running, client) -> None:
     before = count(served, "silent closed")
     with client.stream("GET", "/own/silent") as response:
         assert next(response.iter_bytes()) == b"first\n"
@@ -215,7 +215,7 @@ def test_a_client_that_leaves_ends_a_silent_stream(served: Running, client) -> N
     eventually(noted(served, "silent closed", before + 1))
 
 
-def test_a_stream_waits_for_its_reader(served: Running, client) -> None:
+def test_stream_applies_backpressure(served: Running, client) -> None:
     before = count(served, "endless closed")
     with client.stream("GET", "/own/endless") as response:
         next(response.iter_bytes())
@@ -225,7 +225,7 @@ def test_a_stream_waits_for_its_reader(served: Running, client) -> None:
     assert int(last.split()[-1]) < 1000
 
 
-def test_a_stream_that_fails_is_cut_off_and_logged_once(served: Running, client) -> None:
+def test_failing_stream_is_truncated_and_logged_once(served: Running, client) -> None:
     before = served.text().count("ValueError: in the middle")
     received = []
     with pytest.raises(httpx.RemoteProtocolError), client.stream("GET", "/own/breaking") as response:
@@ -238,9 +238,7 @@ def test_a_stream_that_fails_is_cut_off_and_logged_once(served: Running, client)
 
 
 @pytest.mark.parametrize(("path", "end"), [("polling", "polling saw it"), ("waiting", "waiting closed")])
-def test_a_client_that_leaves_is_noticed_before_the_response(
-    served: Running, client, path: str, end: str
-) -> None:
+def test_disconnect_before_response_is_detected(served: Running, client, path: str, end: str) -> None:
     began, ended = count(served, f"{path} begins"), count(served, end)
     with closing(socket.create_connection(("127.0.0.1", served.http_port), 20)) as raw:
         raw.sendall(f"GET /own/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
@@ -248,7 +246,7 @@ def test_a_client_that_leaves_is_noticed_before_the_response(
     eventually(noted(served, end, ended + 1))
 
 
-def test_files_have_ranges_and_answer_head(client) -> None:
+def test_files_support_ranges_and_head(client) -> None:
     whole = client.get("/own/file")
     assert (whole.status_code, whole.content) == (200, MODEL.encode())
     assert whole.headers["etag"]
@@ -271,14 +269,14 @@ def test_background_tasks_run_after_the_response(served: Running, client) -> Non
     eventually(noted(served, "later done", before + 1))
 
 
-def test_a_background_task_that_fails_leaves_the_response(served: Running, client) -> None:
+def test_failing_background_task_keeps_response(served: Running, client) -> None:
     before = served.text().count("BaseException: too late")
     answer = client.get("/own/doomed")
     assert (answer.status_code, answer.json()) == (200, {"accepted": True})
     eventually(lambda: served.text().count("BaseException: too late") == before + 1)
 
 
-def test_headers_stay_as_they_are(client) -> None:
+def test_headers_are_unchanged(client) -> None:
     response = client.get("/own/cookies")
     assert (response.status_code, response.json()) == (201, {"a": 1})
     assert response.headers["content-type"] == "application/problem+json"
@@ -301,7 +299,7 @@ FORM = b'--xx\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r
         (b"", "text/plain; charset=utf-8"),
     ],
 )
-def test_a_route_reads_its_request(client, path: str, body: bytes, kind: str) -> None:
+def test_route_reads_request(client, path: str, body: bytes, kind: str) -> None:
     headers = {"content-type": kind, "cookie": "a=1; b=2"}
     response = client.post(f"{path}?x=1&y=%20", content=body, headers=headers)
     assert response.json() == {
@@ -315,13 +313,13 @@ def test_a_route_reads_its_request(client, path: str, body: bytes, kind: str) ->
     }
 
 
-def test_a_body_in_chunks_is_bounded(client) -> None:
+def test_chunked_body_is_bounded(client) -> None:
     headers = {"expect": "100-continue"}
     assert client.post("/own/slashed", content=iter([b"ab", b"c"]), headers=headers).json()["size"] == 3
     assert client.post("/own/slashed", content=iter([bytes(60_000)] * 2)).status_code == 413
 
 
-def test_another_method_is_refused_with_those_that_are_allowed(client) -> None:
+def test_other_method_is_refused_with_allow_header(client) -> None:
     for method in ("OPTIONS", "PUT", "HEAD"):
         refused = client.request(method, "/own/slashed/")
         assert (refused.status_code, refused.headers["allow"]) == (405, "POST")

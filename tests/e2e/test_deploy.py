@@ -117,17 +117,20 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def scrape(loaded: Running) -> Scrape:
     return Scrape(
-        httpx.get(f"http://127.0.0.1:{loaded.metrics_port}/metrics").text, job="inferstream", instance="a"
+        httpx.get(f"http://127.0.0.1:{loaded.metrics_port}/metrics").text,
+        job="inferstream",
+        instance="a",
+        app_kubernetes_io_name="inferstream",
     )
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_every_query_of_the_dashboard_has_series(scrape: Scrape, query: str) -> None:
+def test_every_dashboard_query_has_series(scrape: Scrape, query: str) -> None:
     assert scrape.complaint(QUERIES[query]) is None
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_every_alert_is_about_series_that_exist(scrape: Scrape, rule: dict) -> None:
+def test_every_alert_uses_existing_series(scrape: Scrape, rule: dict) -> None:
     # Ends that no call had are no series yet.
     expression = re.sub(r'end=~?"[^"]*"', 'end=~".*"', rule["expr"])
     assert scrape.complaint(expression) is None
@@ -148,12 +151,12 @@ def test_every_alert_is_about_series_that_exist(scrape: Scrape, rule: dict) -> N
         ("42", "nothing"),
     ],
 )
-def test_the_check_finds_what_is_wrong(scrape: Scrape, expression: str, reason: str | None) -> None:
+def test_check_detects_errors(scrape: Scrape, expression: str, reason: str | None) -> None:
     complaint = scrape.complaint(expression)
     assert complaint is None if reason is None else reason in (complaint or "")
 
 
-def test_the_dashboard_is_one_that_grafana_can_provision() -> None:
+def test_dashboard_can_be_provisioned() -> None:
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids)
     assert {panel["datasource"]["uid"] for panel in PANELS} == {"${datasource}"}
@@ -168,7 +171,7 @@ def test_the_dashboard_is_one_that_grafana_can_provision() -> None:
         cells |= own
 
 
-def test_the_compose_file_names_files_that_exist() -> None:
+def test_compose_file_names_existing_files() -> None:
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     assert compose["services"].keys() == {"server", "prometheus", "grafana"}
     volumes = compose["volumes"]
@@ -203,14 +206,14 @@ def test_the_compose_file_names_files_that_exist() -> None:
     ],
     ids=" ".join,
 )
-def test_promtool_has_no_complaint(arguments: tuple[str, ...]) -> None:
+def test_promtool_accepts_rules(arguments: tuple[str, ...]) -> None:
     ran = subprocess.run(
         ["promtool", *arguments], cwd=DEPLOY / "prometheus", capture_output=True, text=True, timeout=60
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_each_alert_has_a_test_in_which_it_fires() -> None:
+def test_each_alert_has_a_test_that_fires_it() -> None:
     tests = yaml.safe_load((DEPLOY / "prometheus" / "alerts_test.yml").read_text())["tests"]
     firing = {case["alertname"] for test in tests for case in test["alert_rule_test"] if case["exp_alerts"]}
     assert firing == {rule["alert"] for rule in RULES}

@@ -46,7 +46,7 @@ def message(model: str = "both", raw: bool = False) -> ModelInferRequest:
         (False, ["triton"], "triton"),
     ],
 )
-def test_a_grpc_stream_says_its_dialect_before_the_first_response(
+def test_grpc_stream_announces_protocol_before_first_response(
     server: Running, raw: bool, asked: list[str], said: str
 ) -> None:
     named, responses = stream(server, message(raw=raw), *asked)
@@ -66,9 +66,7 @@ def test_a_grpc_stream_says_its_dialect_before_the_first_response(
         ("my-program/1.0 grpc-python/1.71.0", "triton"),
     ],
 )
-def test_stubs_of_other_languages_get_the_type_that_their_proto_names(
-    server: Running, agent: str, said: str
-) -> None:
+def test_foreign_stubs_receive_their_message_type(server: Running, agent: str, said: str) -> None:
     """The user agent is the library's own in a gRPC client, so that this one is plain HTTP/2."""
     data = message(raw=True).SerializeToString()
     frame = b"\0" + len(data).to_bytes(4, "big") + data
@@ -82,7 +80,7 @@ def test_stubs_of_other_languages_get_the_type_that_their_proto_names(
     assert (found.infer_response if said == "triton" else found).id == "i"
 
 
-def test_a_stream_that_fails_before_its_first_response_can_be_retried(server: Running) -> None:
+def test_stream_failing_before_first_response_can_be_retried(server: Running) -> None:
     named, failure = None, None
     try:
         named, _ = stream(server, message("nobody"), "mlserver")
@@ -95,16 +93,14 @@ def test_a_stream_that_fails_before_its_first_response_can_be_retried(server: Ru
 
 
 @pytest.mark.parametrize("model", ["both", "streaming"])
-def test_a_stub_of_dataplane_proto_streams_raw_contents_without_a_dialect(
-    server: Running, model: str
-) -> None:
+def test_dataplane_stub_streams_raw_contents_without_metadata(server: Running, model: str) -> None:
     with grpc.insecure_channel(server.grpc) as channel:
         ask = GRPCInferenceServiceStub(channel).ModelStreamInfer
         responses = list(ask(iter([message(model, raw=True)]), timeout=20))
     assert any(response.raw_output_contents for response in responses if response.outputs)
 
 
-def test_a_client_that_checks_no_text_reads_the_reason(server: Running) -> None:
+def test_client_without_utf8_checks_reads_reason(server: Running) -> None:
     _, responses = stream(server, message("streaming", raw=True))
     assert len(responses) > 1
     assert b"metadata x-stream-dialect: mlserver" in responses[0]
@@ -113,7 +109,7 @@ def test_a_client_that_checks_no_text_reads_the_reason(server: Running) -> None:
     assert [responses[0][: len(named[0])], *responses[1:]] == named
 
 
-def test_tritonclient_streams_raw_tensors_and_reads_them(server: Running) -> None:
+def test_tritonclient_streams_raw_tensors(server: Running) -> None:
     tensor = triton.InferInput("x", [2], "FP32")
     tensor.set_data_from_numpy(np.array([1, 2], np.float32))
     found: queue.Queue = queue.Queue()
@@ -136,7 +132,7 @@ def test_tritonclient_streams_raw_tensors_and_reads_them(server: Running) -> Non
         (FLAT, "triton", "triton"),
     ],
 )
-def test_generate_says_its_dialect(
+def test_generate_announces_protocol(
     server: Running, action: str, body: dict, asked: str | None, said: str
 ) -> None:
     headers = {} if asked is None else {"X-Stream-Dialect": asked}
@@ -146,12 +142,12 @@ def test_generate_says_its_dialect(
 
 
 @pytest.mark.parametrize("action", ["infer", "infer_stream"])
-def test_routes_of_one_dialect_say_nothing(server: Running, action: str) -> None:
+def test_single_protocol_routes_announce_nothing(server: Running, action: str) -> None:
     assert "x-stream-dialect" not in server.infer("both", text(), action).headers
 
 
 @pytest.mark.parametrize("word", ["esperanto", "V2", "triton, v2"])
-def test_an_unknown_dialect_is_refused(server: Running, word: str) -> None:
+def test_unknown_protocol_is_refused(server: Running, word: str) -> None:
     with pytest.raises(grpc.RpcError) as failure:
         stream(server, message(), word)
     assert failure.value.code() is grpc.StatusCode.INVALID_ARGUMENT

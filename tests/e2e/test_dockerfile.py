@@ -14,7 +14,7 @@ import httpx
 import pytest
 from dockerfile_parse import DockerfileParser
 
-from inferstream.tools.image.wheel import NAME as WHEEL
+from inferstream.plugins.tools.image.wheel import NAME as WHEEL
 from tests.serving import SERVER, eventually, text
 
 CODE = """
@@ -43,17 +43,17 @@ class Container:
                 subprocess.run(instruction["value"], shell=True, cwd=self.home, check=True)
         self.process: subprocess.Popen[bytes] | None = None
 
+    def below(self, text: str) -> str:
+        return text.replace("/opt/mlserver", str(self.home)).replace("/mnt/models", str(self.mounted))
+
     def start(self, **variables: str) -> str:
         """Run the command; the URL it serves at."""
-        moved = {
-            name: value.replace("/opt/mlserver", str(self.home)).replace("/mnt/models", str(self.mounted))
-            for name, value in self.file.envs.items()
-        }
+        moved = {name: self.below(value) for name, value in self.file.envs.items()}
         path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         ports = {f"MLSERVER_{name}_PORT": "0" for name in ("HTTP", "GRPC", "METRICS")}
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
-                ["/bin/sh", "-c", self.file.cmd],
+                ["/bin/sh", "-c", self.below(self.file.cmd)],
                 cwd=self.home,
                 env={**moved, **path, **ports, **variables},
                 stdout=output,
@@ -96,7 +96,7 @@ def said(url: str, model: str) -> str:
     ][0]
 
 
-def test_a_model_that_was_built_in_is_served_under_what_the_orchestrator_says(
+def test_built_in_model_serves_under_orchestrator_settings(
     tmp_path: Path, contain: Callable[[Path], Container]
 ) -> None:
     folder = write(tmp_path / "mine", parameters={"extra": {"a": 1}})
@@ -104,12 +104,25 @@ def test_a_model_that_was_built_in_is_served_under_what_the_orchestrator_says(
     container = contain(folder)
     url = container.start(MLSERVER_MODEL_NAME="theirs", MLSERVER_MODEL_URI="/mnt/elsewhere")
     assert said(url, "theirs") == "/mnt/elsewhere"
-    assert "closed because the server listens beyond loopback" in container.output.read_text()
+    refused = httpx.post(f"{url}/v2/repository/index", json={})
+    assert (refused.status_code, "is closed" in refused.text) == (403, True), "also from the same pod"
 
 
-def test_several_models_that_were_built_in_are_served(
-    tmp_path: Path, contain: Callable[[Path], Container]
-) -> None:
+def test_models_of_an_agent_arrive_later(tmp_path: Path, contain: Callable[[Path], Container]) -> None:
+    """The agent of Seldon Core 2 writes models into a folder that is empty at first."""
+    folder = write(tmp_path / "mine")
+    container = contain(folder)
+    url = container.start(
+        MLSERVER_MODELS_DIR=str(tmp_path / "agent"),
+        MLSERVER_LOAD_MODELS_AT_STARTUP="false",
+        MLSERVER_ALLOW_OPEN_REPOSITORY="local",
+    )
+    write(tmp_path / "agent" / "theirs", name="theirs")
+    assert httpx.post(f"{url}/v2/repository/models/theirs/load").status_code == 200
+    assert said(url, "theirs") == str(tmp_path / "agent" / "theirs")
+
+
+def test_several_built_in_models_are_served(tmp_path: Path, contain: Callable[[Path], Container]) -> None:
     write(tmp_path / "models" / "a")
     write(tmp_path / "models" / "b", name="second")
     container = contain(tmp_path / "models")
@@ -118,39 +131,37 @@ def test_several_models_that_were_built_in_are_served(
     assert said(url, "second") == str(container.home / "b")
 
 
-def test_what_is_mounted_is_served_with_the_code_that_was_built_in(
-    tmp_path: Path, contain: Callable[[Path], Container]
-) -> None:
+def test_mounted_models_use_built_in_code(tmp_path: Path, contain: Callable[[Path], Container]) -> None:
     container = contain(write(tmp_path / "mine"))
     (container.mounted / "theirs").mkdir()
     (container.mounted / "theirs" / "model-settings.json").write_text("{}")
     assert said(container.start(), "theirs") == str(container.mounted / "theirs")
 
 
-def test_a_model_alone_has_the_name_of_its_folder(
-    tmp_path: Path, contain: Callable[[Path], Container]
-) -> None:
+def test_single_model_is_named_after_folder(tmp_path: Path, contain: Callable[[Path], Container]) -> None:
     container = contain(write(tmp_path / 'it\'s "$HOME"'))
     assert said(container.start(), 'it\'s "$HOME"') == str(container.home)
 
 
-def test_the_image_has_the_extras_that_the_settings_ask_for(tmp_path: Path) -> None:
+def test_image_installs_extras_required_by_settings(tmp_path: Path) -> None:
     def installed(folder: Path) -> str:
         assert subprocess.run([*SERVER, "dockerfile", str(folder)], check=False).returncode == 0
         (line,) = re.findall(r"^ARG INFERSTREAM=/tmp/(.*)$", (folder / "Dockerfile").read_text(), re.M)
         return line
 
-    assert installed(write(tmp_path / "plain")) == WHEEL
+    assert installed(write(tmp_path / "plain")) == f"{WHEEL}[tracing]"
     models = tmp_path / "models"
     write(models / "a", implementation="mlserver_sklearn.SKLearnModel")
-    write(models / "b", implementation="inferstream.runtimes.xgboost.XGBoostModel")
-    (models / "settings.json").write_text('{"kafka_enabled": true, "tracing_server": "otel:4317"}')
+    write(models / "b", implementation="inferstream.plugins.frameworks.xgboost.XGBoostModel")
+    (models / "settings.json").write_text('{"kafka_enabled": true}')
     assert installed(models) == f"{WHEEL}[kafka,sklearn,tracing,xgboost]"
-    write(tmp_path / "chat", implementation="inferstream.runtimes.transformers.CausalLM", chat_template="x")
-    assert installed(tmp_path / "chat") == f"{WHEEL}[chat,transformers]"
+    write(
+        tmp_path / "chat", implementation="inferstream.plugins.llm.transformers.CausalLM", chat_template="x"
+    )
+    assert installed(tmp_path / "chat") == f"{WHEEL}[chat,tracing,transformers]"
     bare = tmp_path / "bare"
     bare.mkdir()
     (bare / "model.bst").write_text("tree")
-    assert installed(bare) == f"{WHEEL}[lightgbm]"
-    write(tmp_path / "archive", implementation="inferstream.compat.torchserve.model.ArchiveModel")
-    assert installed(tmp_path / "archive") == f"{WHEEL}[torchserve]"
+    assert installed(bare) == f"{WHEEL}[lightgbm,tracing]"
+    write(tmp_path / "archive", implementation="inferstream.plugins.torchserve.model.ArchiveModel")
+    assert installed(tmp_path / "archive") == f"{WHEEL}[torchserve,tracing]"

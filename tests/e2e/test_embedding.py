@@ -98,7 +98,7 @@ print("lives on", *got)
 """
 
 
-def test_a_program_lives_on_after_a_stop_and_its_signals_are_its_own(ran) -> None:
+def test_program_continues_after_stop_and_keeps_its_signals(ran) -> None:
     assert ran(LIVES_ON) == ["lives on SIGINT SIGTERM SIGHUP SIGTERM"]
 
 
@@ -121,7 +121,7 @@ asyncio.run(main())
 """
 
 
-def test_a_program_starts_servers_one_after_another_at_the_same_ports(ran) -> None:
+def test_servers_reuse_ports_one_after_another(ran) -> None:
     assert ran(AGAIN) == ["a Server runs once; make another one to serve again"] * 6
 
 
@@ -147,7 +147,7 @@ print(one.killed, other.killed, threading.active_count())
 """
 
 
-def test_two_servers_run_in_threads_of_one_program(ran) -> None:
+def test_two_servers_run_in_threads(ran) -> None:
     assert ran(THREADS) == ["False False 1"]
 
 
@@ -166,7 +166,7 @@ asyncio.run(main())
 """
 
 
-def test_two_servers_run_on_one_event_loop(ran) -> None:
+def test_two_servers_share_an_event_loop(ran) -> None:
     assert ran(ONE_LOOP) == ["ended"]
 
 
@@ -182,7 +182,7 @@ asyncio.run(main())
 """
 
 
-def test_a_server_whose_task_is_cancelled_stops_in_good_order(ran) -> None:
+def test_cancelled_server_task_stops_gracefully(ran) -> None:
     assert ran(CANCELLED) == ["True False 1"]
 
 
@@ -204,7 +204,7 @@ asyncio.run(main())
 """
 
 
-def test_a_start_that_fails_gives_its_ports_back(ran) -> None:
+def test_failed_start_releases_ports(ran) -> None:
     assert ran(REFUSED) == ["InvalidSettings"]
 
 
@@ -238,5 +238,5 @@ print("ended")
 """
 
 
-def test_an_mlserver_starts_again_and_takes_no_signal(ran) -> None:
+def test_mlserver_restarts_and_installs_no_signal_handlers(ran) -> None:
     assert ran(MLSERVER) == ["ended"]

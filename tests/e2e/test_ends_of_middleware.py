@@ -170,7 +170,7 @@ TRANSPORTS = {
 @pytest.mark.parametrize(
     ("end", "where", "transport", "place"), pairwise(ENDS, WHERE, [*TRANSPORTS], [*PLACES])
 )
-def test_code_around_a_model_ends_its_call_and_nothing_else(
+def test_exit_in_middleware_ends_only_its_call(
     server_in: Callable[[str], Running], where: str, end: str, transport: str, place: str
 ) -> None:
     server = server_in(place)
@@ -234,7 +234,7 @@ def whole(prompt: str) -> str:
         ("group", "unload", "worker"),
     ],
 )
-def test_a_hook_that_raises_ends_no_process(tmp_path: Path, end: str, where: str, place: str) -> None:
+def test_raising_hook_ends_no_process(tmp_path: Path, end: str, where: str, place: str) -> None:
     folder = tmp_path / "code"
     folder.mkdir()
     (folder / "app.py").write_text(HOOKS)

@@ -126,7 +126,7 @@ def filled(part: object, model: str, prompt: str) -> object:
 
 
 @pytest.mark.parametrize(("kind", "end", "api"), ROWS)
-def test_model_code_ends_its_call_and_nothing_else(
+def test_exit_in_model_code_ends_only_its_call(
     server_in: Callable[[str], Running], kind: str, end: str, api: str
 ) -> None:
     model, _, place = kind.partition(" in ")

@@ -99,9 +99,7 @@ new Promise((resolve) => {
 
 @needs_chromium
 @pytest.mark.parametrize("closing", [True, False], ids=["closed at the end", "left open"])
-def test_an_event_source_loses_nothing_and_runs_the_model_once(
-    server: Running, page: Page, closing: bool
-) -> None:
+def test_event_source_loses_nothing_and_runs_model_once(server: Running, page: Page, closing: bool) -> None:
     key = f"source-{next(keys)}"
     proxy = Cutting(server, [420, 300, 333, 700, 290])
     try:
@@ -120,7 +118,7 @@ def test_an_event_source_loses_nothing_and_runs_the_model_once(
 
 
 @needs_chromium
-def test_the_client_that_the_server_serves_runs_in_a_browser(server: Running, page: Page) -> None:
+def test_served_client_runs_in_browser(server: Running, page: Page) -> None:
     page.open(f"{server.url}/v2/health/live")
     script = """
       import("/inferstream.js").then(async ({ Client }) => {
@@ -134,7 +132,7 @@ def test_the_client_that_the_server_serves_runs_in_a_browser(server: Running, pa
 
 
 @needs_chromium
-def test_a_page_of_another_origin_runs_nothing(server: Running, page: Page) -> None:
+def test_foreign_origin_runs_nothing(server: Running, page: Page) -> None:
     key = f"foreign-{next(keys)}"
     url = f"{server.url}/v2/models/count/generate_stream?key={key}&until=1"
     page.open(f"http://localhost:{server.http_port}/v2/health/live")
@@ -155,7 +153,7 @@ def get(server: Running, query: str, path: str = "count/generate_stream", **head
     return httpx.get(f"{server.url}/v2/models/{path}?{query}", headers={**EVENTS, **headers})
 
 
-def test_what_a_query_may_hold(server: Running) -> None:
+def test_query_parameters(server: Running) -> None:
     found = get(server, "key=q&until=2&every=1&pause=0e0")
     assert found.status_code == 200
     assert [line for line in found.text.splitlines() if line.startswith('data: {"out')] == [
@@ -181,7 +179,7 @@ def test_what_a_query_may_hold(server: Running) -> None:
         assert message is None or found.json()["error"] == message
 
 
-def test_a_get_that_is_no_event_source_runs_nothing(server: Running) -> None:
+def test_other_get_requests_run_nothing(server: Running) -> None:
     key = f"no-{next(keys)}"
     query = f"key={key}&until=1"
     assert get(server, query, accept="*/*").status_code == 406
@@ -199,7 +197,7 @@ def test_a_get_that_is_no_event_source_runs_nothing(server: Running) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"get_streams": False}, {"host": "0.0.0.0"}], ids=["set", "network"])
-def test_where_it_is_off(tmp_path: Path, settings: dict) -> None:
+def test_disabled_event_source(tmp_path: Path, settings: dict) -> None:
     """Beyond loopback browsers do not say over plain HTTP which page has sent a GET."""
     running = started(tmp_path, settings)
     try:
@@ -211,7 +209,7 @@ def test_where_it_is_off(tmp_path: Path, settings: dict) -> None:
         assert running.stop() == 0
 
 
-def test_the_setting_turns_it_on_beyond_loopback(tmp_path: Path) -> None:
+def test_setting_enables_it_beyond_loopback(tmp_path: Path) -> None:
     running = started(tmp_path, {"host": "0.0.0.0", "get_streams": True})
     try:
         assert get(running, "key=on&until=1").status_code == 200
@@ -219,7 +217,7 @@ def test_the_setting_turns_it_on_beyond_loopback(tmp_path: Path) -> None:
         assert running.stop() == 0
 
 
-def test_a_query_paces_the_stream(server: Running) -> None:
+def test_query_paces_stream(server: Running) -> None:
     found = get(server, "key=paced&until=6&items_per_second=20")
     assert found.status_code == 200
     assert found.elapsed.total_seconds() >= 0.25

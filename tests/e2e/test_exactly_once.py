@@ -270,7 +270,7 @@ def _kind(code: str) -> str:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(asks=ASKS)
-def test_every_request_gets_its_own_answer_or_one_error(mixed: Running, asks: list[Ask]) -> None:
+def test_every_request_gets_own_response_or_one_error(mixed: Running, asks: list[Ask]) -> None:
     async def play() -> None:
         limits = httpx.Limits(max_connections=None)
         async with (

@@ -41,7 +41,7 @@ def app(tmp_path: Path) -> Iterator[Callable[[str], Running]]:
         assert server.stop() == 0
 
 
-def test_functions_answer_by_their_annotations(app: Callable[[str], Running]) -> None:
+def test_functions_return_annotated_values(app: Callable[[str], Running]) -> None:
     running = app("functions")
     person = {"person": {"name": "Ada", "age": 36}, "language": "fr"}
     greeting = running.infer("greet", person, "generate")
@@ -52,7 +52,7 @@ def test_functions_answer_by_their_annotations(app: Callable[[str], Running]) ->
     assert (odd.status_code, odd.json()["error"]) == (422, "3 is odd")
 
 
-def test_the_code_assistant_continues_code_and_ends_at_the_code_behind_the_cursor(
+def test_code_assistant_completes_up_to_code_after_cursor(
     app: Callable[[str], Running],
 ) -> None:
     client = OpenAI(base_url=f"{app('code-assistant').url}/v1", api_key="none")
@@ -67,7 +67,7 @@ def test_the_code_assistant_continues_code_and_ends_at_the_code_behind_the_curso
     assert known.choices[0].text == "(self"  # of Python's library
 
 
-def test_the_content_editor_streams_changes_that_are_applied(app: Callable[[str], Running]) -> None:
+def test_content_editor_streams_applicable_changes(app: Callable[[str], Running]) -> None:
     editor = app("content-editor")
     text = "We utilize it in order to to win. " + "word " * 31 + ". Prior to that, no."
     changes, events = [], []
@@ -94,7 +94,7 @@ def test_the_content_editor_streams_changes_that_are_applied(app: Callable[[str]
     )
 
 
-def test_the_tutor_asks_harder_questions_after_right_answers(app: Callable[[str], Running]) -> None:
+def test_tutor_asks_harder_questions_after_correct_answers(app: Callable[[str], Running]) -> None:
     url = f"{app('tutor').url}/v2/models/lesson/stream".replace("http", "ws")
     with connect(url, proxy=None) as socket:
 
@@ -124,7 +124,7 @@ def test_iris_classifies(examples: Running) -> None:
     assert answer["model_version"] == "1"
 
 
-def test_a_model_without_code_classifies(examples: Running) -> None:
+def test_model_without_code_classifies(examples: Running) -> None:
     flowers = {"inputs": [tensor("features", "FP32", [5.1, 3.5, 1.4, 0.2, 6.3, 2.9, 5.6, 1.8], [2, 4])]}
     assert examples.infer("iris-boosted", flowers).json()["outputs"][0]["data"] == [0, 2]
     both = {**flowers, "outputs": [{"name": "predict"}, {"name": "predict_proba"}]}
@@ -143,7 +143,7 @@ def test_typed_arguments_decode_and_encode(examples: Running) -> None:
     assert "labels" in missing.json()["error"]
 
 
-def test_the_sum_runs_over_one_bidirectional_stream(examples: Running) -> None:
+def test_sum_runs_over_bidirectional_stream(examples: Running) -> None:
     import grpc
     import numpy as np
 
@@ -173,7 +173,7 @@ def test_the_sum_runs_over_one_bidirectional_stream(examples: Running) -> None:
     assert sums == [1, 3, 6]
 
 
-def test_many_texts_are_written_in_the_same_steps(examples: Running) -> None:
+def test_many_texts_share_steps(examples: Running) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     corpus = set((EXAMPLES / "char-lm" / "corpus.txt").read_text().split())

@@ -50,7 +50,7 @@ def jain(used: list[int]) -> float:
     return sum(used) ** 2 / (len(used) * sum(each * each for each in used))
 
 
-def test_32_keys_use_the_same_while_all_of_them_wait(tmp_path: Path) -> None:
+def test_32_waiting_keys_get_equal_shares(tmp_path: Path) -> None:
     folder = tmp_path / "served"
     write_model(folder, "gated", "gated.Gated", CODE, max_active=8)
     entries = [

@@ -82,7 +82,7 @@ def served(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
 
 
 @pytest.mark.parametrize("model", MISTAKES)
-def test_a_mistake_is_one_line(served: Running, model: str) -> None:
+def test_mistake_is_one_line(served: Running, model: str) -> None:
     said = MISTAKES[model][2]
     logged = [line for line in served.text().splitlines() if f"Model {model} did not load: " in line]
     assert len([line for line in logged if " ERROR - " in line]) == 1
@@ -92,9 +92,7 @@ def test_a_mistake_is_one_line(served: Running, model: str) -> None:
 
 
 @pytest.mark.parametrize(("model", "place"), [("number", "in predict"), ("function", "in function")])
-def test_a_result_of_a_wrong_type_is_logged_with_the_place_of_the_code(
-    served: Running, model: str, place: str
-) -> None:
+def test_wrong_result_type_is_logged_with_code_location(served: Running, model: str, place: str) -> None:
     refused = served.infer(model, {"inputs": [tensor("x", "BYTES", ["a"])]})
     assert refused.status_code == 500
     assert ".py" not in refused.text
@@ -103,5 +101,5 @@ def test_a_result_of_a_wrong_type_is_logged_with_the_place_of_the_code(
     )
 
 
-def test_no_traceback_of_the_server_stands_beside_them(served: Running) -> None:
+def test_errors_have_no_server_traceback(served: Running) -> None:
     assert "Traceback" not in served.text()

@@ -13,8 +13,8 @@ from tritonclient.utils import InferenceServerException
 
 from inferstream.codecs import PandasCodec
 from inferstream.types import InferenceResponse
+from tests.artefacts import models
 from tests.serving import Running, tensor
-from tests.unit.runtimes import models
 
 RUNTIMES = Path(sys.prefix) / "mlserver-runtimes"
 FLOWERS = models.FLOWERS[5::10]
@@ -82,7 +82,7 @@ def test_outputs_are_methods_by_name(ask, model: str) -> None:
     assert both["predict_proba"].shape == (15, 3)
 
 
-def test_lightgbm_answers_probabilities(ask) -> None:
+def test_lightgbm_returns_probabilities(ask) -> None:
     for asked in ((), ("predict",)):
         assert ask("light", *asked)["predict"].shape == (15, 3)
 
@@ -95,7 +95,7 @@ def test_lightgbm_answers_probabilities(ask) -> None:
         ("boosted", "transform", "XGBoostModel only supports"),
     ],
 )
-def test_what_they_refuse_is_refused_in_their_words(ask, model: str, output: str, refusal: str) -> None:
+def test_runtime_refusals_keep_their_message(ask, model: str, output: str, refusal: str) -> None:
     with pytest.raises(InferenceServerException, match=refusal) as refused:
         ask(model, output)
     assert refused.value.status() in ("400", "StatusCode.INVALID_ARGUMENT")
@@ -103,7 +103,7 @@ def test_what_they_refuse_is_refused_in_their_words(ask, model: str, output: str
 
 @pytest.mark.parametrize("wanted", [{}, {"outputs": [{"name": "transform"}]}], ids=["default", "named"])
 @pytest.mark.parametrize("action", ["infer", "infer_stream"])
-def test_a_data_frame_comes_out_as_columns(served: Running, action: str, wanted: dict) -> None:
+def test_data_frame_returns_as_columns(served: Running, action: str, wanted: dict) -> None:
     inputs = [tensor("age", "INT64", [20, 70]), tensor("height", "INT64", [150, 165])]
     answer = served.infer("scaler", {"inputs": inputs, **wanted}, action)
     text = answer.text.removeprefix("data: ") if action == "infer_stream" else answer.text

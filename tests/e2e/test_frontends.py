@@ -69,13 +69,13 @@ def own_channel(server: Running, i: int) -> grpc.Channel:
     return grpc.insecure_channel(server.grpc, options)
 
 
-def test_the_banner_says_how_many_there_are(server: Running) -> None:
+def test_banner_shows_front_end_count(server: Running) -> None:
     assert "2 front ends" in server.text()
     assert len(front_ends(server)) == 1
     assert server.metric("inferstream_frontends") == 2
 
 
-def test_rest_and_its_metrics_are_those_of_one_server(server: Running) -> None:
+def test_rest_and_metrics_behave_as_one_server(server: Running) -> None:
     before = calls(server, "echo")
     with clients(server) as opened:
         for i, client in enumerate(opened):
@@ -93,7 +93,7 @@ def test_rest_and_its_metrics_are_those_of_one_server(server: Running) -> None:
     assert wanted in httpx.get(port).text.splitlines()
 
 
-def test_streams_come_from_both(server: Running) -> None:
+def test_streams_come_from_both_front_ends(server: Running) -> None:
     before = calls(server, "streaming")
     body = text(parameters={"items": 3})
     with clients(server) as opened:
@@ -132,7 +132,7 @@ def test_grpc_is_served_by_both(server: Running) -> None:
         assert calls(server, "both") == before + 2 * MANY
 
 
-def test_a_triton_client_moves_large_tensors_through_both(server: Running) -> None:
+def test_triton_client_sends_large_tensors_through_both(server: Running) -> None:
     values = np.arange(100_000, dtype=np.float32)
     for i in range(8):
         with triton.InferenceServerClient(server.grpc, channel_args=[("test.number", i)]) as client:
@@ -141,7 +141,7 @@ def test_a_triton_client_moves_large_tensors_through_both(server: Running) -> No
             np.testing.assert_array_equal(client.infer("echo", [tensor]).as_numpy("x"), values)
 
 
-def test_what_one_loads_or_unloads_all_serve_or_do_not(server: Running) -> None:
+def test_loads_and_unloads_apply_to_all_front_ends(server: Running) -> None:
     write_model(server.folder, "late", "faulty_models.Echo", name="late")
     with clients(server) as opened, own_channel(server, 99) as channel:
         stub = GRPCInferenceServiceStub(channel)
@@ -162,7 +162,7 @@ def test_what_one_loads_or_unloads_all_serve_or_do_not(server: Running) -> None:
                 client.post("/v2/repository/models/late/unload").raise_for_status()
 
 
-def test_a_model_that_does_not_load_everywhere_is_loaded_nowhere(server: Running) -> None:
+def test_partial_load_failure_is_rolled_back(server: Running) -> None:
     write_model(server.folder, "first", "first.Model", ONLY_FIRST, name="first", parallel_workers=0)
     with clients(server) as opened:
         for client in opened[:6]:
@@ -177,7 +177,7 @@ def test_a_model_that_does_not_load_everywhere_is_loaded_nowhere(server: Running
     )  # a traceback for each attempt
 
 
-def test_an_older_version_serves_on_everywhere_when_its_successor_fails_in_one(server: Running) -> None:
+def test_old_version_keeps_serving_when_new_one_fails_in_one_front_end(server: Running) -> None:
     tame = ONLY_FIRST.replace("if ", "if False and ")
     folder = write_model(server.folder, "turning", "turning.Model", tame, name="turning", parallel_workers=0)
     with clients(server) as opened:
@@ -189,7 +189,7 @@ def test_an_older_version_serves_on_everywhere_when_its_successor_fails_in_one(s
         opened[0].post("/v2/repository/models/turning/unload").raise_for_status()
 
 
-def test_a_limit_is_kept_over_all(server: Running) -> None:
+def test_limit_applies_across_front_ends(server: Running) -> None:
     body = text(parameters={"seconds": 0.6})
     with clients(server) as opened, ThreadPoolExecutor(MANY) as pool:
         post = lambda client: client.post("/v2/models/narrow/infer", json=body)  # noqa: E731
@@ -200,13 +200,13 @@ def test_a_limit_is_kept_over_all(server: Running) -> None:
 
 @pytest.mark.parametrize("frontends", [1, 2])
 @pytest.mark.parametrize("port", ["http", "grpc"])
-def test_the_ports_belong_to_one_server(server: Running, tmp_path: Path, frontends: int, port: str) -> None:
+def test_ports_belong_to_one_server(server: Running, tmp_path: Path, frontends: int, port: str) -> None:
     write_model(tmp_path / "other", "echo", "faulty_models.Echo")
     taken = getattr(server, f"{port}_port")
     flags = (f"--{port}-port", str(taken), "--frontends", str(frontends))
     second = Running(tmp_path / "other", *flags, wait=False)
     assert second.process.wait(20) == 1
     assert second.text().splitlines() == [
-        f"error: {'REST' if port == 'http' else 'gRPC'} port {taken} on 127.0.0.1 is already in use; "
-        f"choose another one with --{port}-port"
+        f"error: {'REST' if port == 'http' else 'gRPC'} port {taken} on 127.0.0.1 is already in use",
+        f"hint: choose another one with {'--port' if port == 'http' else '--grpc-port'}",
     ]

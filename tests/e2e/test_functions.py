@@ -136,7 +136,7 @@ def rpc(served: Running) -> Iterator[GRPCInferenceServiceStub]:
         yield GRPCInferenceServiceStub(channel)
 
 
-def test_flat_json_takes_and_gives_every_type(served: Running) -> None:
+def test_flat_json_supports_every_type(served: Running) -> None:
     answered = generate(served, "everything", EVERYTHING)
     assert answered.status_code == 200, answered.text
     assert answered.json()["output"] == RETURNED
@@ -144,7 +144,7 @@ def test_flat_json_takes_and_gives_every_type(served: Running) -> None:
     assert generate(served, "add", {"a": 2, "b": 2}).json()["output"] == 4
 
 
-def test_null_is_no_absent_argument(served: Running) -> None:
+def test_null_is_not_an_absent_argument(served: Running) -> None:
     names = ("number", "text", "point", "free")
     defaults, nulls = ["5", "'text'", "Point(x=1, y=0.5)", "3"], ["None"] * 4
     assert generate(served, "nullable", {}).json()["output"] == defaults
@@ -169,7 +169,7 @@ def test_null_is_no_absent_argument(served: Running) -> None:
     assert [each["parameters"]["nullable"] for each in inputs] == [True] * 4
 
 
-def test_v2_takes_and_gives_json_and_binary(served: Running) -> None:
+def test_v2_supports_json_and_binary(served: Running) -> None:
     answered = served.infer("add", {"inputs": inputs(a=2, b=40), "id": "mine"}).json()
     assert answered["outputs"] == [tensor("output", "INT64", [42])]
     assert (answered["id"], answered["model_name"]) == ("mine", "add")
@@ -185,7 +185,7 @@ def test_v2_takes_and_gives_json_and_binary(served: Running) -> None:
     client.close()
 
 
-def test_grpc_takes_and_gives_values(served: Running) -> None:
+def test_grpc_supports_values(served: Running) -> None:
     with rpc(served) as stub:
         assert value_in(stub.ModelInfer(message("add", a=2, b=3))) == 5
         metadata = stub.ModelMetadata(ModelMetadataRequest(name="add"))
@@ -200,7 +200,7 @@ def test_grpc_takes_and_gives_values(served: Running) -> None:
     client.close()
 
 
-def test_metadata_come_from_annotations(served: Running) -> None:
+def test_metadata_comes_from_annotations(served: Running) -> None:
     found = httpx.get(f"{served.url}/v2/models/everything").json()
     by_name = {t["name"]: t for t in found["inputs"]}
     assert by_name["count"]["parameters"] == {"optional": True, "default": "null"}
@@ -216,7 +216,7 @@ def test_metadata_come_from_annotations(served: Running) -> None:
 
 
 @pytest.mark.parametrize("model", STREAMS)
-def test_every_kind_of_stream_over_every_face(served: Running, model: str) -> None:
+def test_every_stream_kind_over_every_transport(served: Running, model: str) -> None:
     assert sse(served, model, {"prompt": "hi"}) == SAID
     assert sse(served, model, {"prompt": "hi", "max_tokens": 1}) == SAID[:1]
     assert sse(served, model, {"prompt": "hi", "max_tokens": 0}) == []
@@ -238,7 +238,7 @@ def test_every_kind_of_stream_over_every_face(served: Running, model: str) -> No
     assert (tgi.status_code, "generate_stream" in tgi.json()["error"]) == (501, True)
 
 
-def test_a_function_of_one_value_is_a_stream_of_one_item(served: Running) -> None:
+def test_function_returning_value_is_stream_of_one_item(served: Running) -> None:
     assert sse(served, "add", {"a": 1}) == [2]
     assert sse(served, "scaled", {"x": [[1, 2]], "w": [3]}) == [[[3, 6]]]
     assert sse(served, "everything", EVERYTHING) == [RETURNED]
@@ -249,7 +249,7 @@ def test_a_function_of_one_value_is_a_stream_of_one_item(served: Running) -> Non
         assert json.loads(socket.recv(10))["outputs"][0]["data"] == [2]
 
 
-def test_chat_and_tgi_speak_to_functions_of_texts(served: Running) -> None:
+def test_chat_and_tgi_call_text_functions(served: Running) -> None:
     chat = {
         "model": "generate",
         "messages": [{"role": "user", "content": "hi"}],
@@ -306,7 +306,7 @@ def received(socket: ClientConnection) -> list[Any]:
     return found
 
 
-def test_a_later_request_with_a_wrong_argument_ends_the_stream_with_its_name(served: Running) -> None:
+def test_later_invalid_argument_ends_stream_with_its_name(served: Running) -> None:
     requests = [message("running", xs=1), message("running", xs=b"no number")]
     with rpc(served) as stub:
         metadata = (("x-stream-dialect", "mlserver"),)
@@ -340,7 +340,7 @@ def test_versions_are_routed(served: Running) -> None:
         assert value_in(stub.ModelInfer(request)) == b"two 1"
 
 
-def test_the_items_of_a_batch_fail_alone(served: Running) -> None:
+def test_batch_items_fail_alone(served: Running) -> None:
     with ThreadPoolExecutor(12) as pool:
         found = [*pool.map(lambda x: generate(served, "halves", {"xs": [x]}), range(12))]
     assert [each.status_code for each in found] == [200, 422] * 6
@@ -409,7 +409,7 @@ def test_wrong_arguments_are_named_in_v2_and_grpc(served: Running) -> None:
         assert message_wanted in caught.value.details()
 
 
-def test_flat_json_at_infer_is_pointed_to_the_routes_that_take_it(served: Running) -> None:
+def test_flat_json_at_infer_names_correct_routes(served: Running) -> None:
     for action in ("infer", "infer_stream"):
         answered = served.infer("add", {"a": 1}, action)
         assert answered.status_code == 400
@@ -432,7 +432,7 @@ def test_errors_of_functions(served: Running) -> None:
     assert sse(served, "failing_later", {"n": 2}) == ["0", "1", "told later"]
 
 
-def test_health_answers_while_functions_block(served: Running) -> None:
+def test_health_works_while_functions_block(served: Running) -> None:
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(sse, served, "dozing", {"seconds": 3})
         answered = 0
@@ -443,7 +443,7 @@ def test_health_answers_while_functions_block(served: Running) -> None:
         assert call.result()[1:] == ["0"]
 
 
-def test_functions_that_await_stay_on_the_loop(served: Running) -> None:
+def test_async_functions_run_on_event_loop(served: Running) -> None:
     assert generate(served, "on_loop", {}).json()["output"] == "MainThread"
     assert sse(served, "dozing", {"seconds": 0.0, "n": 0}) != ["MainThread"]
 
@@ -451,7 +451,7 @@ def test_functions_that_await_stay_on_the_loop(served: Running) -> None:
 @pytest.mark.parametrize(
     "model", ["endless", "endless_blocking", "endless_sleepy", "endless_returned", "endless_needing"]
 )
-def test_a_generator_ends_when_its_client_leaves(served: Running, model: str) -> None:
+def test_disconnect_ends_generator(served: Running, model: str) -> None:
     name = f"{model}-{served.http_port}"
     url = f"{served.url}/v2/models/{model}/generate_stream"
     with httpx.Client(timeout=20) as client, connect_sse(client, "POST", url, json={"name": name}) as source:
@@ -460,7 +460,7 @@ def test_a_generator_ends_when_its_client_leaves(served: Running, model: str) ->
     assert served.log.read_text().splitlines().count(f"left {name}") == 1
 
 
-def test_a_long_stream_of_bytes_keeps_the_server_small(served: Running) -> None:
+def test_long_byte_stream_uses_bounded_memory(served: Running) -> None:
     """64 MB in pieces of 64 KB over gRPC."""
     size, count = 65_536, 1024
     with rpc(served) as stub:
@@ -477,7 +477,7 @@ def test_a_long_stream_of_bytes_keeps_the_server_small(served: Running) -> None:
     assert served.rss() - before < 24 * 2**20
 
 
-def test_hooks_run_once_in_each_process(tmp_path: Path, workers: int) -> None:
+def test_hooks_run_once_per_process(tmp_path: Path, workers: int) -> None:
     with running(tmp_path / "code", None, workers) as server:
         assert generate(server, "greeted", {}).status_code == 200
         processes = [str(server.process.pid)] if not workers else []

@@ -137,7 +137,7 @@ def test_null_is_a_missing_value(server: Running, model: str, gap: dict[str, Non
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_column_that_is_not_there_is_named(server: Running, model: str) -> None:
+def test_missing_column_is_named(server: Running, model: str) -> None:
     row = {name: value for name, value in ROW.items() if name != "age"}
     answer = httpx.post(f"{server.url}/v2/models/{model}/generate", json=row)
     assert answer.status_code == 400
@@ -176,7 +176,7 @@ def test_the_client_sends_a_single_row_with_gaps(
     assert answer == predicted(model, [row])
 
 
-def test_what_is_neither_a_mapping_nor_rows_is_a_type_error(server: Running) -> None:
+def test_neither_mapping_nor_rows_is_type_error(server: Running) -> None:
     with Client(server.url) as client, pytest.raises(TypeError, match="no mapping and no rows"):
         client.predict("churn", [1, 2])  # type: ignore[list-item]
 
@@ -184,7 +184,7 @@ def test_what_is_neither_a_mapping_nor_rows_is_a_type_error(server: Running) -> 
 @pytest.mark.parametrize("action", ["generate", "generate_stream"])
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("model", MODELS)
-def test_a_matrix_is_a_list_for_each_row(server: Running, model: str, rows: int, action: str) -> None:
+def test_matrix_is_list_per_row(server: Running, model: str, rows: int, action: str) -> None:
     answer = httpx.post(f"{server.url}/v2/models/{model}-shares/{action}", json=TWO[:rows])
     found = json.loads(answer.text.removeprefix("data: "))["predict_proba"]
     expected = predicted(model, TWO[:rows], "predict_proba")
@@ -212,7 +212,7 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_is_no_data_frame_is_the_clients_fault(functions: Running, wrong: str) -> None:
+def test_invalid_data_frame_is_client_error(functions: Running, wrong: str) -> None:
     url, given = f"{functions.url}/v2/models/count", WRONG[wrong]
     tensor = {"name": "people", "shape": [1], "datatype": "BYTES", "data": [json.dumps(given)]}
     framed = tensor | {"parameters": {"content_type": "pd_json"}}
@@ -233,7 +233,7 @@ COLUMNS = {name: [row[name] for row in TWO] for name in ROW}
 
 @pytest.mark.parametrize("action", ["generate", "generate_stream"])
 @pytest.mark.parametrize("model", MODELS)
-def test_flat_json_asks_for_outputs(server: Running, model: str, action: str) -> None:
+def test_flat_json_selects_outputs(server: Running, model: str, action: str) -> None:
     url = f"{server.url}/v2/models/{model}/{action}"
     answer = httpx.post(url, json=COLUMNS | {"parameters": {"outputs": BOTH}})
     found = json.loads(answer.text.removeprefix("data: "))
@@ -244,7 +244,7 @@ def test_flat_json_asks_for_outputs(server: Running, model: str, action: str) ->
 
 @pytest.mark.parametrize("over", ["http", "grpc"])
 @pytest.mark.parametrize("model", MODELS)
-def test_the_client_asks_for_outputs(server: Running, model: str, over: str) -> None:
+def test_client_selects_outputs(server: Running, model: str, over: str) -> None:
     with Client(server.url if over == "http" else f"grpc://{server.grpc}") as client:
         both = client.predict(model, TWO, outputs=BOTH)
         assert sorted(both) == BOTH

@@ -83,7 +83,7 @@ def used(server: Running) -> int:
     return sum(each.usedGpuMemory or 0 for each in running if each.pid in workers)
 
 
-def test_workers_get_the_devices_in_turn(serve: Callable[..., Running]) -> None:
+def test_workers_are_assigned_devices_in_rotation(serve: Callable[..., Running]) -> None:
     devices = visible_devices()
     server = serve({"a": {"devices": "auto", "parallel_workers": 2 * len(devices)}})
     with ThreadPoolExecutor(8) as pool:
@@ -96,8 +96,8 @@ def test_workers_get_the_devices_in_turn(serve: Callable[..., Running]) -> None:
     assert server.metric("inferstream_gpu_memory_used_bytes", device="0") > 0
 
 
-def test_programs_run_on_the_device_as_on_the_processor(tmp_path: Path) -> None:
-    from tests.unit.runtimes import models, modules
+def test_programs_give_equal_results_on_device_and_cpu(tmp_path: Path) -> None:
+    from tests.artefacts import models, modules
 
     folder = tmp_path / "models"
     flowers = models.FLOWERS[5::10].astype(np.float32)
@@ -109,7 +109,7 @@ def test_programs_run_on_the_device_as_on_the_processor(tmp_path: Path) -> None:
             where.mkdir(parents=True)
             settings = {
                 "name": where.name,
-                "implementation": "inferstream.runtimes.torch.TorchModel",
+                "implementation": "inferstream.plugins.frameworks.torch.TorchModel",
                 "parameters": {"uri": write(where).name, "extra": {"device": device}},
             }
             (where / "model-settings.json").write_text(json.dumps(settings))
@@ -125,7 +125,7 @@ def test_programs_run_on_the_device_as_on_the_processor(tmp_path: Path) -> None:
     assert running.stop(60) == 0, running.text()
 
 
-def test_the_limit_of_a_device_holds_while_models_come_and_leave(serve: Callable[..., Running]) -> None:
+def test_device_limit_holds_while_models_change(serve: Callable[..., Running]) -> None:
     pytest.importorskip("pynvml")
     limit = 4_000 * MB
     names = [f"m{index}" for index in range(6)]
@@ -154,9 +154,7 @@ def test_the_limit_of_a_device_holds_while_models_come_and_leave(serve: Callable
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_call_that_the_device_has_no_room_for_is_a_503_and_the_next_is_served(
-    serve: Callable[..., Running], workers: int
-) -> None:
+def test_device_out_of_memory_is_503_and_next_call_works(serve: Callable[..., Running], workers: int) -> None:
     server = serve({"a": {"parallel_workers": workers}})
     assert asked(server, "a").status_code == 200
     refused = asked(server, "a", 10**6)
@@ -165,9 +163,9 @@ def test_a_call_that_the_device_has_no_room_for_is_a_503_and_the_next_is_served(
     assert asked(server, "a").json()["outputs"][1]["data"] == [MB]
 
 
-def test_a_language_model_writes_on_the_device_what_it_writes_alone(tmp_path: Path) -> None:
+def test_language_model_output_on_device_matches_generate(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from tests.unit.runtimes.transformers import tiny
+    from tests.plugins.llm.transformers import tiny
 
     folder = tmp_path / "models"
     tiny.write(folder / "tiny", context=2048, dtype="float32", device="cuda")

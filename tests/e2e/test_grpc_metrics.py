@@ -64,7 +64,7 @@ def test_unary_rpcs_are_counted(own: Running, channel, moved: Moved) -> None:
     assert "ServerReady" not in httpx.get(f"{own.url}/metrics").text
 
 
-def test_a_refused_request_was_received_and_not_answered(channel, moved: Moved) -> None:
+def test_refused_request_is_received_but_not_sent(channel, moved: Moved) -> None:
     with pytest.raises(grpc.RpcError):
         channel.unary_unary(f"/{SERVICE}/ModelInfer")(b"\xff\xff garbage", timeout=20)
 
@@ -78,7 +78,7 @@ def test_a_refused_request_was_received_and_not_answered(channel, moved: Moved) 
 
 
 @pytest.mark.parametrize("dialect", ["mlserver", "triton"])
-def test_the_messages_of_a_stream_are_counted_as_they_pass(channel, moved: Moved, dialect: str) -> None:
+def test_stream_messages_are_counted_live(channel, moved: Moved, dialect: str) -> None:
     asked = [ModelInferRequest(model_name="both", id=str(i)) for i in range(5)]
     stream = channel.stream_stream(
         f"/{SERVICE}/ModelStreamInfer", request_serializer=ModelInferRequest.SerializeToString
@@ -95,7 +95,7 @@ def test_the_messages_of_a_stream_are_counted_as_they_pass(channel, moved: Moved
     }
 
 
-def test_a_stream_that_runs_is_started_and_not_handled(channel, moved: Moved) -> None:
+def test_running_stream_is_started_but_not_handled(channel, moved: Moved) -> None:
     message = ModelInferRequest(model_name="streaming", id="running")
     message.parameters["delay"].int64_param = 60
     answers = GRPCInferenceServiceStub(channel).ModelStreamInfer(iter([message]), timeout=20)

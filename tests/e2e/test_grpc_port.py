@@ -52,7 +52,7 @@ def calls(channel: grpc.Channel) -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"parallel_workers": 2}, {"frontends": 2}], ids=str)
-def test_a_server_without_grpcio_serves_rest_and_grpc(
+def test_server_without_grpcio_serves_rest_and_grpc(
     start, tmp_path: Path, without_grpcio: dict[str, str], settings: dict
 ) -> None:
     server = start(models(tmp_path / "models", **settings), within=60, **without_grpcio)
@@ -74,7 +74,7 @@ def test_a_server_without_grpcio_serves_rest_and_grpc(
     ],
     ids=["unknown argument", "grpcio"],
 )
-def test_what_only_the_library_had_ends_the_start_with_one_line(
+def test_grpcio_only_settings_abort_startup_with_one_line(
     start, tmp_path: Path, settings: dict, said: str
 ) -> None:
     server = start(models(tmp_path / "models", **settings), wait=False)
@@ -90,7 +90,7 @@ def test_auto_is_served_with_one_warning(start, tmp_path: Path) -> None:
     assert server.text().count("grpc_engine: auto means native") == 1, server.text()
 
 
-def test_a_locked_key_ciphers_and_an_optional_client_certificate(start, tmp_path: Path) -> None:
+def test_encrypted_key_ciphers_and_optional_client_certificate(start, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "authority")
     options = {**authority.issue("server"), "ssl_ca_certs": str(authority.pem), "ssl_cert_reqs": 1}
     key = load_pem_private_key(Path(options["ssl_keyfile"]).read_bytes(), None)

@@ -53,7 +53,7 @@ def post(server: Running, content: bytes, method: str = "ModelInfer", **headers:
 
 
 @FORMS
-def test_one_response(server: Running, media: str) -> None:
+def test_unary_response(server: Running, media: str) -> None:
     found = call(server.url, "ModelInfer", asked("echo", "grüße"), media=media)
     assert [said(data) for data in found.messages] == ["grüße"]
     assert found.trailers == {"grpc-status": "0"}
@@ -64,12 +64,12 @@ def test_one_response(server: Running, media: str) -> None:
 @pytest.mark.parametrize(
     "media", ["application/grpc-web", "application/grpc-web-text", f"{BINARY}; charset=utf-8"]
 )
-def test_the_other_media_types(server: Running, media: str) -> None:
+def test_other_grpc_web_media_types(server: Running, media: str) -> None:
     found = call(server.url, "ServerReady", ServerReadyRequest().SerializeToString(), media=media)
     assert ServerReadyResponse.FromString(found.messages[0]).ready
 
 
-def test_the_client_chooses_the_form_of_the_response(server: Running) -> None:
+def test_accept_header_selects_response_format(server: Running) -> None:
     request = asked("echo")
     for sent, accept, expected in [
         (BINARY, "application/grpc-web-text", TEXT),
@@ -81,7 +81,7 @@ def test_the_client_chooses_the_form_of_the_response(server: Running) -> None:
         assert (found.headers["content-type"], said(found.messages[0])) == (expected, "hello")
 
 
-def test_text_in_several_padded_chunks(server: Running) -> None:
+def test_base64_in_padded_chunks(server: Running) -> None:
     whole = framed(asked("echo"))
     text = b"".join(base64.b64encode(whole[start : start + 7]) for start in range(0, len(whole), 7))
     assert b"=" in text[:-2]
@@ -90,7 +90,7 @@ def test_text_in_several_padded_chunks(server: Running) -> None:
 
 
 @FORMS
-def test_a_stream_arrives_as_it_is_made(server: Running, media: str) -> None:
+def test_stream_arrives_immediately(server: Running, media: str) -> None:
     stream = Stream(
         server.url, "ModelStreamInfer", asked("streaming", id=media, items=3, delay=0.2), media=media
     )
@@ -105,7 +105,7 @@ def test_a_stream_arrives_as_it_is_made(server: Running, media: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["streaming", "spinning", "blocking-stream"])
-def test_leaving_ends_the_model(server: Running, model: str) -> None:
+def test_disconnect_ends_model(server: Running, model: str) -> None:
     request = asked(model, id=f"leaving-{model}", items=10**6, delay=0.01)
     stream = Stream(server.url, "ModelStreamInfer", request)
     next(stream)
@@ -114,7 +114,7 @@ def test_leaving_ends_the_model(server: Running, model: str) -> None:
     server.probe()
 
 
-def test_leaving_before_the_response_ends_the_model(server: Running) -> None:
+def test_disconnect_before_response_ends_model(server: Running) -> None:
     content = body_of(asked("slow", id="web-slow", seconds=60))
     with socket.create_connection(("127.0.0.1", server.http_port)) as client:
         head = f"POST /{SERVICE}/ModelInfer HTTP/1.1\r\nhost: localhost\r\ncontent-type: {BINARY}\r\n"
@@ -123,7 +123,7 @@ def test_leaving_before_the_response_ends_the_model(server: Running) -> None:
     eventually(lambda: server.noted("finally web-slow"))
 
 
-def test_all_requests_of_a_stream_in_one_body(server: Running) -> None:
+def test_all_stream_requests_in_one_body(server: Running) -> None:
     requests = [asked("collecting", f"word{number}") for number in range(5)]
     found = call(server.url, "ModelStreamInfer", *requests)
     assert [said(data) for data in found.messages] == ["word0 word1 word2 word3 word4"]
@@ -131,7 +131,7 @@ def test_all_requests_of_a_stream_in_one_body(server: Running) -> None:
     assert [said(data) for data in found.messages] == ["streamed 1", "streamed 1"]
 
 
-def test_a_call_without_a_length_may_come_in_pieces(server: Running) -> None:
+def test_chunked_call_without_content_length(server: Running) -> None:
     content = body_of(asked("echo"), media=TEXT)
     pieces = iter([content[:3], content[3:50], content[50:]])
     response = httpx.post(f"{server.url}/{SERVICE}/ModelInfer", content=pieces, headers=headers_of(TEXT))
@@ -178,7 +178,7 @@ def test_wrong_headers(server: Running, headers: dict[str, str], status: int, re
         (b"{}{}", TEXT, "not base64"),
     ],
 )
-def test_a_body_that_is_not_one_request(server: Running, content: bytes, media: str, reason: str) -> None:
+def test_body_with_other_than_one_request(server: Running, content: bytes, media: str, reason: str) -> None:
     found = ended(post(server, content, **headers_of(media)))
     assert (found.status, found.messages) == (INVALID, [])
     assert reason in found.message
@@ -223,13 +223,13 @@ def test_the_largest_request(server: Running, media: str, size: int) -> None:
         assert "larger than the 4194304 bytes allowed" in found.message
 
 
-def test_a_message_that_says_it_is_too_large_is_refused(server: Running) -> None:
+def test_declared_oversized_message_is_refused(server: Running) -> None:
     found = ended(post(server, b"\0" + struct.pack(">L", 2**31) + bytes(10), **headers_of(BINARY)))
     assert found.status == EXHAUSTED
     assert "larger than the 4194304 bytes allowed (setting max_body_bytes)" in found.message
 
 
-def test_the_limits_of_grpc_hold_in_both_directions(start, tmp_path) -> None:
+def test_grpc_limits_apply_in_both_directions(start, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
     write_model(folder, "spinning", "faulty_models.Spinning")
@@ -269,7 +269,7 @@ def test_other_methods_and_media_types(server: Running) -> None:
     assert httpx.post(f"{server.url}/no.Such/Method", json={}).status_code == 404
 
 
-def test_errors_of_the_model(server: Running) -> None:
+def test_model_errors(server: Running) -> None:
     found = call(server.url, "ModelInfer", asked("nobody"))
     assert found.status == NOT_FOUND
     assert found.message.startswith("Model nobody not found")
@@ -290,7 +290,7 @@ def test_headers_of_request_and_response_are_metadata(server: Running) -> None:
     assert found.status == OK
 
 
-def test_a_full_queue_says_when_to_try_again(server: Running) -> None:
+def test_full_queue_sends_retry_after(server: Running) -> None:
     with ThreadPoolExecutor(6) as pool:
         calls = [
             pool.submit(call, server.url, "ModelInfer", asked("limited", id=f"web-{number}", seconds=1.0))
@@ -311,7 +311,7 @@ def test_health_and_meters(server: Running) -> None:
     assert server.metric("grpc_server_handled_total", grpc_method="Check", grpc_code="OK") == before + 1
 
 
-def test_typed_rpcs_of_functions(serve, tmp_path) -> None:
+def test_typed_function_rpcs(serve, tmp_path) -> None:
     app = tmp_path / "app" / "typed_app.py"
     app.parent.mkdir()
     shutil.copy(APP, app)
@@ -335,7 +335,7 @@ def test_typed_rpcs_of_functions(serve, tmp_path) -> None:
 PAGE = "https://page.example"
 
 
-def test_pages_of_listed_origins_may_call(start, tmp_path) -> None:
+def test_listed_origins_are_allowed(start, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "streaming", "faulty_models.Streaming")
     cors = {"allow_origins": [PAGE], "allow_methods": ["POST"], "allow_headers": ["x-own"]}
@@ -365,7 +365,7 @@ def test_pages_of_listed_origins_may_call(start, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("headers", [{"origin": "https://evil.example"}, {"host": "evil.example"}], ids=str)
-def test_a_foreign_page_changes_no_repository(server: Running, headers: dict[str, str]) -> None:
+def test_foreign_origin_cannot_change_repository(server: Running, headers: dict[str, str]) -> None:
     request = RepositoryModelLoadRequest(model_name="echo").SerializeToString()
     for service in (SERVICE, "inference.model_repository.ModelRepositoryService"):
         found = call(server.url, "RepositoryModelLoad", request, service=service, **headers)
@@ -373,7 +373,7 @@ def test_a_foreign_page_changes_no_repository(server: Running, headers: dict[str
     assert call(server.url, "RepositoryModelLoad", request).status == OK
 
 
-def test_it_can_be_turned_off(start, tmp_path) -> None:
+def test_can_be_disabled(start, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
     server = start(folder, INFERSTREAM_GRPC_WEB="false")

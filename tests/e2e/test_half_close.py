@@ -89,7 +89,7 @@ def exchanged(served: Running, request: bytes) -> bytes:
 
 @pytest.mark.parametrize("version", ["1.1", "1.0"])
 @pytest.mark.parametrize("padding", [0, 100_000, 5_000_000])
-def test_a_whole_answer(served: Running, version: str, padding: int) -> None:
+def test_complete_response(served: Running, version: str, padding: int) -> None:
     body = b'{"x": 1}' + b" " * padding
     answered = exchanged(served, requested(served, "/v2/models/slow/generate", body, version=version))
     head, _, content = answered.partition(b"\r\n\r\n")
@@ -98,7 +98,7 @@ def test_a_whole_answer(served: Running, version: str, padding: int) -> None:
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.0"])
-def test_a_whole_stream(served: Running, version: str) -> None:
+def test_complete_stream(served: Running, version: str) -> None:
     request = requested(served, "/v2/models/words/generate_stream", b'{"n": 5}', version=version)
     answered = exchanged(served, request)
     assert answered.startswith(b"HTTP/1.1 200 OK\r\n")
@@ -137,7 +137,7 @@ UPLOAD = (
     ids=["mixed", "reads", "around", "chunked", "upload", "uploads", "stream"],
 )
 @pytest.mark.parametrize("more", [b"", b"GET /v2 HT", b"POST / HTTP/1.1\r\nHost: a\r\n"])
-def test_answers_to_pipelined_requests(served: Running, parts: tuple[bytes, ...], more: bytes) -> None:
+def test_pipelined_responses(served: Running, parts: tuple[bytes, ...], more: bytes) -> None:
     answered = exchanged(served, b"".join(parts) + more)
     assert answered.count(b"HTTP/1.1 200 OK\r\n") == len(parts)
     assert answered.count(b'"output":1') == parts.count(CALL) + parts.count(CHUNKED) + parts.count(STREAM)
@@ -148,12 +148,12 @@ def test_answers_to_pipelined_requests(served: Running, parts: tuple[bytes, ...]
     "request_bytes",
     [b"", b"POST /v2/models/slow/gen", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab"],
 )
-def test_half_a_request_is_none(served: Running, request_bytes: bytes) -> None:
+def test_incomplete_request_is_dropped(served: Running, request_bytes: bytes) -> None:
     assert exchanged(served, request_bytes) == b""
 
 
 @pytest.mark.parametrize("items", [0, 1])
-def test_a_client_that_has_left_ends_its_call(served: Running, items: int) -> None:
+def test_disconnected_client_ends_call(served: Running, items: int) -> None:
     before = served.log.read_text().count("silent closed")
     waits = served.log.read_text().count("silent waits")
     with socket.create_connection(("127.0.0.1", served.http_port), timeout=20) as client:

@@ -87,7 +87,7 @@ def seen(response: dict) -> dict:
     return json.loads(response["outputs"][0]["data"][0])
 
 
-def test_rest_answers_with_headers_and_keeps_them_out_of_the_body(shop: Running) -> None:
+def test_rest_returns_headers_outside_the_body(shop: Running) -> None:
     answer = shop.infer("headed", request(), headers={"X-Mine": "yes"})
     given = seen(answer.json())
     assert given["x-mine"] == "yes"
@@ -99,7 +99,7 @@ def test_rest_answers_with_headers_and_keeps_them_out_of_the_body(shop: Running)
 
 
 @pytest.mark.parametrize("kind", ["echo", "pass", "copy"])
-def test_echoed_headers_do_not_break_the_connection(shop: Running, kind: str) -> None:
+def test_echoed_headers_keep_connection_intact(shop: Running, kind: str) -> None:
     with httpx.Client(base_url=shop.url) as client:
         for _ in range(2):
             answer = client.post("/v2/models/headed/infer", json=request(kind), headers={"X-Mine": "yes"})
@@ -109,7 +109,7 @@ def test_echoed_headers_do_not_break_the_connection(shop: Running, kind: str) ->
             assert answer.headers.get("x-mine") == ("yes" if kind == "copy" else None)
 
 
-def test_a_stream_answers_with_the_headers_of_its_first_response(shop: Running) -> None:
+def test_stream_returns_headers_of_first_response(shop: Running) -> None:
     answer = shop.infer("headed", request(), "infer_stream")
     assert events(answer.headers) == {**SHARED, "type": TYPE + "response"}
     assert answer.headers["x-model"] == "item 0"
@@ -118,11 +118,11 @@ def test_a_stream_answers_with_the_headers_of_its_first_response(shop: Running) 
     assert "headers" not in answer.text.partition("\n")[2]
 
 
-def test_a_refusal_has_none(shop: Running) -> None:
+def test_refusal_has_no_model_headers(shop: Running) -> None:
     assert not events(shop.infer("nobody", text()).headers)
 
 
-def test_grpc_answers_with_trailing_metadata(shop: Running) -> None:
+def test_grpc_returns_trailing_metadata(shop: Running) -> None:
     with grpc.insecure_channel(shop.grpc) as channel:
         stub = GRPCInferenceServiceStub(channel)
         answer, call = stub.ModelInfer.with_call(message(), metadata=[("x-mine", "yes")], timeout=10)
@@ -138,7 +138,7 @@ def test_grpc_answers_with_trailing_metadata(shop: Running) -> None:
             assert answer.id == "id-1"
 
 
-def test_a_grpc_stream_answers_with_those_of_its_last_response(shop: Running) -> None:
+def test_grpc_stream_returns_metadata_of_last_response(shop: Running) -> None:
     with grpc.insecure_channel(shop.grpc) as channel:
         call = GRPCInferenceServiceStub(channel).ModelStreamInfer(
             iter([message(), message()]), metadata=[("x-stream-dialect", "mlserver")], timeout=10
@@ -151,7 +151,7 @@ def test_a_grpc_stream_answers_with_those_of_its_last_response(shop: Running) ->
         assert events(trailing) == {**SHARED, "type": TYPE + "response"}
 
 
-def test_elsewhere_there_are_no_cloudevents(server: Running) -> None:
+def test_no_cloudevents_outside_kubernetes(server: Running) -> None:
     answer = server.infer("echo", fp32([1.0]))
     assert answer.status_code == 200
     assert not events(answer.headers)

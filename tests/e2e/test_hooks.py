@@ -132,7 +132,7 @@ def stub(app: Running) -> Iterator[GRPCInferenceServiceStub]:
         yield GRPCInferenceServiceStub(channel)
 
 
-def test_rest(app: Running) -> None:
+def test_rest_call_runs_hooks(app: Running) -> None:
     assert app.infer("add", request(a=1), headers=ANN).json()["outputs"][0]["data"] == [2]
     told(app, "add", "v2", "ann", "success", 1)
     refused = app.infer("add", {"inputs": []})
@@ -202,7 +202,7 @@ def test_typed_grpc(app: Running) -> None:
     told(app, "count", "grpc", "ann", "success", 6)
 
 
-def test_a_stream_of_tritons(app: Running, stub: GRPCInferenceServiceStub) -> None:
+def test_triton_stream(app: Running, stub: GRPCInferenceServiceStub) -> None:
 
     answers: list = []
     with triton.InferenceServerClient(app.grpc) as client:
@@ -242,9 +242,7 @@ def test_json_rpc(app: Running) -> None:
     told(app, "add", "jsonrpc", "ann", "success", 1)
 
 
-def test_a_refusal_says_how_to_identify_and_when_to_come_again(
-    app: Running, stub: GRPCInferenceServiceStub
-) -> None:
+def test_refusal_has_www_authenticate_and_retry_after(app: Running, stub: GRPCInferenceServiceStub) -> None:
     calls = [
         ("/v2/models/words/infer", request(prompt="a")),
         ("/v2/models/words/generate_stream", {"prompt": "a"}),
@@ -268,7 +266,7 @@ def test_a_refusal_says_how_to_identify_and_when_to_come_again(
     assert ("retry-after", "7") in caught.value.trailing_metadata()
 
 
-def test_a_mapped_exception_has_its_status(app: Running, stub: GRPCInferenceServiceStub) -> None:
+def test_mapped_exception_has_its_status(app: Running, stub: GRPCInferenceServiceStub) -> None:
     for a, status, text in ((-1, 418, "odd"), (-2, 409, "negative")):
         answer = app.infer("add", request(a=a), headers=ANN)
         assert (answer.status_code, answer.json()["error"]) == (status, text)
@@ -306,7 +304,7 @@ def test_a_mapped_exception_in_a_stream(
     assert failed.value.code() is grpc.StatusCode[status]
 
 
-def test_every_process_of_the_ports_is_guarded(app: Running, frontends: int) -> None:
+def test_every_front_end_process_is_guarded(app: Running, frontends: int) -> None:
     if frontends == 1:
         pytest.skip("there is one process")
     with clients(app) as opened:
@@ -342,7 +340,7 @@ def test_the_access_log_has_a_line_for_each_call(app: Running) -> None:
     assert second.endswith(" ms, 3 items, logged")
 
 
-def test_a_front_end_that_cannot_import_the_app_serves_nothing(tmp_path: Path, start, workers: int) -> None:
+def test_front_end_with_import_error_serves_nothing(tmp_path: Path, start, workers: int) -> None:
     condition = 'import sys\nif "inferstream.server.frontends.front_end" in sys.orig_argv:\n    raise RuntimeError("no database here")\n'
     (tmp_path / "app.py").write_text(condition + APP)
     settings = {"parallel_workers": workers, "frontends": 2}

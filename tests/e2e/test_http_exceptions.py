@@ -205,12 +205,12 @@ ROWS = {
 
 
 @pytest.mark.parametrize("model", ROWS)
-def test_rest_has_the_status_and_the_detail(server: Running, model: str) -> None:
+def test_rest_returns_status_and_detail(server: Running, model: str) -> None:
     answered = generate(server, model, "generate_stream" if model == "generator" else "generate")
     assert (answered.status_code, answered.json()["error"]) == ROWS[model]
 
 
-def test_headers_are_sent_but_those_of_the_server(server: Running) -> None:
+def test_headers_are_sent_except_server_headers(server: Running) -> None:
     headers = generate(server, "generator", "generate_stream").headers
     assert (headers["retry-after"], headers["x-reason"]) == ("3", "busy")
     assert int(headers["content-length"]) > 7
@@ -218,25 +218,25 @@ def test_headers_are_sent_but_those_of_the_server(server: Running) -> None:
     assert generate(server, "injected").headers["www-authenticate"] == "Basic"
 
 
-def test_a_stream_that_has_begun_ends_with_the_detail(server: Running) -> None:
+def test_running_stream_ends_with_detail(server: Running) -> None:
     url = f"{server.url}/v2/models/later/generate_stream"
     with httpx.Client() as client, connect_sse(client, "POST", url, json={"x": 1}) as events:
         *_, last = events.iter_sse()
     assert json.loads(json.loads(last.data)["error"]) == {"field": "x"}
 
 
-def test_a_group_of_one_error_is_this_error_in_steps_and_later_items(server: Running) -> None:
+def test_single_error_group_is_unwrapped_in_steps_and_later_items(server: Running) -> None:
     answered = generate(server, "grouped_steps", "generate_stream")
     assert (answered.status_code, answered.json()["error"]) == (404, "no such row")
     assert '"changed"' in generate(server, "grouped_later", "generate_stream").text
 
 
-def test_a_status_that_is_no_error_is_a_failure(server: Running) -> None:
+def test_success_status_is_a_failure(server: Running) -> None:
     assert generate(server, "redirected").status_code == 500
 
 
 @pytest.mark.parametrize("how", ["1", "group"])
-def test_middleware_may_raise_it(server: Running, how: str) -> None:
+def test_middleware_can_raise_it(server: Running, how: str) -> None:
     answered = generate(server, "plain", **{"x-refuse": how})
     assert (answered.status_code, answered.json()["error"]) == (451, "for legal reasons")
 
@@ -244,7 +244,7 @@ def test_middleware_may_raise_it(server: Running, how: str) -> None:
 @pytest.mark.parametrize(
     ("model", "code"), [("plain", "INVALID_ARGUMENT"), ("awaited", "NOT_FOUND"), ("grouped", "NOT_FOUND")]
 )
-def test_grpc_has_the_code_of_the_status(server: Running, model: str, code: str) -> None:
+def test_grpc_code_follows_status(server: Running, model: str, code: str) -> None:
     client = triton.InferenceServerClient(server.grpc)
     tensor = triton.InferInput("x", [1], "INT64")
     tensor.set_data_from_numpy(np.array([1]))
@@ -254,7 +254,7 @@ def test_grpc_has_the_code_of_the_status(server: Running, model: str, code: str)
     assert raised.value.message() == ROWS[model][1]
 
 
-def test_chat_has_it_too(server: Running) -> None:
+def test_chat_returns_it(server: Running) -> None:
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
     with pytest.raises(openai.PermissionDeniedError, match="not this prompt"):
         client.chat.completions.create(model="chat", messages=[{"role": "user", "content": "x"}])

@@ -112,7 +112,7 @@ def test_ids_with_control_characters_are_refused(
 
 
 @pytest.mark.parametrize("ask", TRANSPORTS)
-def test_ids_of_every_transport(server: Running, ask: Callable[[Running, str], Ids]) -> None:
+def test_ids_over_every_transport(server: Running, ask: Callable[[Running, str], Ids]) -> None:
     assert ask(server, LONGEST) == {LONGEST}
     with pytest.raises(Refused, match=r"^id 'é🙂 x.* has 1025 characters, at most 1024 are allowed$"):
         ask(server, TOO_LONG)

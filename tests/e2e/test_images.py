@@ -1,5 +1,6 @@
 """What a Dockerfile installs: each of its instructions is executed where there is no Docker, below another root."""
 
+import json
 import os
 import re
 import shlex
@@ -19,10 +20,10 @@ from tests.serving import SERVER
 
 ROOT = Path(__file__).parents[2]
 
-PLACES = re.compile(r"(?<![\w./])(?=/(?:opt|mnt|src|tmp)\b)")
+PLACES = re.compile(r"(?<![\w./])(?=/(?:opt|mnt|src|tmp|var|home|etc)\b)")
 """Where an instruction names a folder of the image."""
 
-STUBS = ("useradd", "chown")
+STUBS = ("useradd", "chown", "apt-get")
 """Programs that only root may run."""
 
 
@@ -93,6 +94,13 @@ def installed(python: Path, code: str) -> str:
     return ran.stdout.strip()
 
 
+def packages(file: Path) -> set[str]:
+    """The packages in a list of CycloneDX."""
+    document = json.loads(file.read_text())
+    assert document["bomFormat"] == "CycloneDX"
+    return {each["name"].lower() for each in document["components"]}
+
+
 PRINTS = (
     "import inferstream, {extra}; print(inferstream.__version__, inferstream.__file__, {extra}.__version__)"
 )
@@ -105,15 +113,16 @@ def index() -> None:
         pytest.skip("pip finds no index")
 
 
-def test_an_image_of_a_bare_artefact_has_its_runtime_and_serves_it(tmp_path: Path) -> None:
+def test_bare_artefact_image_has_its_runtime(tmp_path: Path) -> None:
     folder = tmp_path / "iris"
     folder.mkdir()
     joblib.dump(LogisticRegression(max_iter=500).fit(*load_iris(return_X_y=True)), folder / "model.joblib")
     assert subprocess.run([*SERVER, "dockerfile", str(folder)], check=False).returncode == 0
     image = Image(folder, tmp_path / "root")
-    assert len(image.ran) == 3
+    assert len(image.ran) == 6
     environment = tmp_path / "root/opt/mlserver/envs/base"
     assert str(environment) in installed(environment / "bin/python", PRINTS.format(extra="sklearn"))
+    assert {"inferstream", "scikit-learn", "opentelemetry-sdk"} <= packages(environment / "sbom.cdx.json")
     listed = subprocess.run(
         [environment / "bin/server", "models", "--import", str(tmp_path / "root/opt/mlserver")],
         capture_output=True,
@@ -123,8 +132,12 @@ def test_an_image_of_a_bare_artefact_has_its_runtime_and_serves_it(tmp_path: Pat
     assert (listed.returncode, "iris" in listed.stdout) == (0, True), listed.stdout + listed.stderr
 
 
-def test_the_image_of_the_repository_takes_extras(tmp_path: Path) -> None:
+def test_repository_image_accepts_extras(tmp_path: Path) -> None:
     image = Image(ROOT, tmp_path / "root", EXTRAS="chat")
-    assert len(image.ran) == 2
+    assert len(image.ran) == 4
     environment = tmp_path / "root/opt/inferstream"
     assert str(environment) in installed(environment / "bin/python", PRINTS.format(extra="jinja2"))
+    assert (environment / "bin/mlserver").exists()
+    listed = packages(environment / "sbom.cdx.json")
+    assert {"inferstream", "jinja2", "opentelemetry-sdk"} <= listed
+    assert "cyclonedx-bom" not in listed

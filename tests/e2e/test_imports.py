@@ -11,8 +11,8 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
 from inferstream import processors
+from tests.artefacts import models
 from tests.serving import Running, eventually, tensor, text, write_model
-from tests.unit.runtimes import models
 
 MODEL = """
 from mlserver import MLModel
@@ -52,7 +52,7 @@ def said(server: Running, model: str) -> list[str]:
     return server.infer(model, text()).json()["outputs"][0]["data"]
 
 
-def test_models_share_code_and_keep_their_own(serve, tmp_path) -> None:
+def test_models_share_code_and_keep_state(serve, tmp_path) -> None:
     server = serve(write_models(tmp_path), **SAFE)
     for name in ("one", "two"):
         expected = ["shared", name, "beside"]
@@ -66,13 +66,13 @@ def test_models_share_code_and_keep_their_own(serve, tmp_path) -> None:
             assert [word.decode() for word in answer.ravel()] == expected
 
 
-def test_several_front_ends_share_the_same_code(serve, tmp_path) -> None:
+def test_front_ends_share_code(serve, tmp_path) -> None:
     server = serve(write_models(tmp_path), "--frontends", "2", **SAFE)
     for _ in range(8):  # new connections, which the kernel gives to one front end or the other
         assert said(server, "one") == ["shared", "one", "beside"]
 
 
-def test_shared_code_that_changes_reloads_every_model(serve, tmp_path) -> None:
+def test_changed_shared_code_reloads_every_model(serve, tmp_path) -> None:
     folder = write_models(tmp_path)
     server = serve(folder, "--reload", **SAFE)
     assert said(server, "one")[0] == said(server, "two")[0] == "shared"
@@ -105,9 +105,7 @@ class Model(MLModel):
 
 
 @pytest.mark.parametrize("prefix", ["MLSERVER_MODEL_", "INFERSTREAM_MODEL_"])
-def test_a_model_that_only_variables_describe_is_found_beside_settings_json(
-    serve, tmp_path, prefix: str
-) -> None:
+def test_environment_model_is_found_next_to_settings_json(serve, tmp_path, prefix: str) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
     (folder / "settings.json").write_text("{}")
@@ -126,13 +124,13 @@ def test_a_model_that_only_variables_describe_is_found_beside_settings_json(
         assert client.is_model_ready("described")
 
 
-def test_variables_that_are_wrong_are_named_in_the_index(start, tmp_path) -> None:
+def test_invalid_variables_are_named_in_index(start, tmp_path) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
     variables = {"MLSERVER_MODEL_IMPLEMENTATION": "described.Model", "MLSERVER_MODEL_MAX_BATCH_SIZE": "-1"}
     server = start(folder, **variables)
     (found,) = httpx.post(f"{server.url}/v2/repository/index").json()
-    assert "max_batch_size" in found["reason"]
+    assert "MLSERVER_MODEL_MAX_BATCH_SIZE" in found["reason"]
 
 
 RUNTIMES = """
@@ -176,7 +174,7 @@ def ask_runtime() -> Callable[..., dict[str, np.ndarray]]:
     return ask
 
 
-def test_mlservers_runtimes_can_be_subclassed_without_their_wheels(
+def test_mlserver_runtimes_can_be_subclassed_without_wheels(
     serve, tmp_path, ask_runtime, workers: int
 ) -> None:
     threads = max(1, processors.available() // max(1, workers))  # workers share the processors

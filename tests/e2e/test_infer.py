@@ -81,7 +81,7 @@ def address(server: Running, transport: str) -> str:
     return server.grpc if transport == "grpc" else server.url
 
 
-def test_programs_run_a_batch_under_mlservers_name(batched: Running, tmp_path) -> None:
+def test_mlserver_infer_runs_batch(batched: Running, tmp_path) -> None:
     compat.install()
     from mlserver.batch_processing import process_batch  # type: ignore[import-not-found]
 
@@ -114,7 +114,7 @@ def test_programs_run_a_batch_under_mlservers_name(batched: Running, tmp_path) -
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("transport", ["rest", "grpc"])
-def test_every_line_gets_its_answer(
+def test_every_line_gets_its_result(
     batched: Running, tmp_path: Path, transport: str, binary: bool, batch_size: int
 ) -> None:
     requests: list[dict | str] = [
@@ -178,11 +178,11 @@ def test_failures_are_recorded_line_by_line(batched: Running, tmp_path: Path, tr
 
 
 @pytest.mark.parametrize("transport", ["rest", "grpc"])
-def test_who_is_busy_is_asked_again(batched: Running, tmp_path: Path, transport: str) -> None:
+def test_busy_server_is_retried(batched: Running, tmp_path: Path, transport: str) -> None:
     work = Work(tmp_path, [fp32(101, id=f"busy-{transport}"), fp32(1)])
     ran = work.run("picky", address(batched, transport), "-t", transport, "-v")
     assert ran.returncode == 0, ran.stderr
-    assert "again in" in ran.stderr
+    assert "retrying in" in ran.stderr
     assert batched.log.read_text().count(f"asked busy-{transport}\n") == 2
     work = Work(tmp_path, [fp32(101, id=f"never-{transport}")])
     ran = work.run("picky", address(batched, transport), "-t", transport, "--retries", "0")
@@ -190,7 +190,7 @@ def test_who_is_busy_is_asked_again(batched: Running, tmp_path: Path, transport:
     assert "busy" in work.answers()[0]["error"]["msg"]
 
 
-def test_lines_that_are_alike_travel_together_and_only_those(batched: Running, tmp_path: Path) -> None:
+def test_compatible_lines_are_batched(batched: Running, tmp_path: Path) -> None:
     batched.log.write_text("")
     work = Work(tmp_path, [fp32(1), fp32(2, 3), {"inputs": [tensor("y", "FP32", [4])]}, fp32(5)])
     assert work.run("double", batched.url, "-s", "4", "-w", "1").returncode == 0
@@ -204,15 +204,13 @@ def test_lines_that_are_alike_travel_together_and_only_those(batched: Running, t
     ]
 
 
-def test_a_bad_line_fails_alone_in_its_batch(batched: Running, tmp_path: Path) -> None:
+def test_bad_line_fails_alone_in_its_batch(batched: Running, tmp_path: Path) -> None:
     work = Work(tmp_path, [fp32(-1), fp32(1), fp32(2)])
     assert work.run("picky", batched.url, "-s", "3").returncode == 1
     assert ["error" in answer for _, answer in sorted(work.answers().items())] == [True, False, False]
 
 
-def test_a_model_that_does_not_answer_row_by_row_is_asked_line_by_line(
-    batched: Running, tmp_path: Path
-) -> None:
+def test_model_without_row_results_is_called_per_line(batched: Running, tmp_path: Path) -> None:
     work = Work(tmp_path, [fp32(1), fp32(2), fp32(3), fp32(4)])
     ran = work.run("total", batched.url, "-s", "2")
     assert ran.returncode == 0, ran.stderr
@@ -227,7 +225,7 @@ def test_a_model_that_does_not_answer_row_by_row_is_asked_line_by_line(
 
 @pytest.mark.parametrize("transport", ["rest", "grpc"])
 @pytest.mark.parametrize("prefix", ["INFERSTREAM_INFER", "MLSERVER_INFER"])
-def test_variables_stand_for_flags_and_headers_travel(
+def test_variables_replace_flags_and_headers_are_sent(
     batched: Running, tmp_path: Path, prefix: str, transport: str
 ) -> None:
     work = Work(tmp_path, [fp32(1, id=f"{prefix}-{transport}")])
@@ -276,7 +274,7 @@ def test_ctrl_c_loses_nothing_and_resume_finishes(batched: Running, tmp_path: Pa
 
 
 @pytest.mark.parametrize("transport", ["rest", "grpc"])
-def test_a_server_that_dies_ends_the_run_and_resume_finishes(tmp_path: Path, transport: str) -> None:
+def test_server_crash_ends_run_and_resume_finishes(tmp_path: Path, transport: str) -> None:
     folder = write_models(tmp_path / "models")
     work = Work(tmp_path, [fp32(i % 100) for i in range(200)])
     dying = Running(folder)
@@ -301,7 +299,7 @@ def test_a_server_that_dies_ends_the_run_and_resume_finishes(tmp_path: Path, tra
     assert not any("error" in answer for answer in finished.values())
 
 
-def test_a_full_disk_ends_the_run_with_whole_lines(batched: Running, tmp_path: Path) -> None:
+def test_full_disk_ends_run_after_complete_line(batched: Running, tmp_path: Path) -> None:
     work = Work(tmp_path, [fp32(i) for i in range(50)])
     limited = ["sh", "-c", 'ulimit -f 2; exec "$@"', "sh", *work.command("double", batched.url)]
     ran = subprocess.run(limited, capture_output=True, text=True, timeout=60, check=False)
@@ -313,7 +311,7 @@ def test_a_full_disk_ends_the_run_with_whole_lines(batched: Running, tmp_path: P
 
 
 @pytest.mark.parametrize("transport", ["rest", "grpc"])
-def test_nobody_there_is_told_at_once(tmp_path: Path, transport: str) -> None:
+def test_unreachable_server_is_reported_at_once(tmp_path: Path, transport: str) -> None:
     work = Work(tmp_path, [fp32(1) for _ in range(100)])
     ran = work.run("any", "127.0.0.1:1", "-t", transport, "-r", "1", "-w", "2")
     assert ran.returncode == 1
@@ -332,7 +330,7 @@ def test_nobody_there_is_told_at_once(tmp_path: Path, transport: str) -> None:
         (["-t", "carrier-pigeon"], "Invalid value"),
     ],
 )
-def test_wrong_flags_are_told_before_anything_is_asked(tmp_path: Path, flags: list[str], said: str) -> None:
+def test_invalid_flags_are_reported_before_first_request(tmp_path: Path, flags: list[str], said: str) -> None:
     _, _, *command = Work(tmp_path, [fp32(1)]).command("any", "127.0.0.1:1", *flags)[1:]
     ran = CliRunner().invoke(app, command)
     assert ran.exit_code in (1, 2)
@@ -340,7 +338,7 @@ def test_wrong_flags_are_told_before_anything_is_asked(tmp_path: Path, flags: li
     assert said in ran.stderr
 
 
-def test_the_input_is_never_the_output(tmp_path: Path) -> None:
+def test_output_must_differ_from_input(tmp_path: Path) -> None:
     work = Work(tmp_path, [fp32(1)])
     work.output.symlink_to(work.input)
     ran = work.run("any", "127.0.0.1:1")

@@ -77,7 +77,7 @@ def remote(certificate: tuple[Path, Path]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("transport", ["rest", "grpc"])
-def test_any_certificate_is_trusted_only_when_asked(
+def test_certificate_is_unverified_only_with_flag(
     rest: str, remote: str, tmp_path: Path, transport: str
 ) -> None:
     (tmp_path / "in").write_text(json.dumps(fp32([1.0])))

@@ -18,7 +18,7 @@ def init(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_templates_are_those_that_are_tested() -> None:
+def test_templates_match_tested_templates() -> None:
     assert templates() == ["app", "llm", "predict", "sklearn", "steps", "stream"]
 
 
@@ -32,7 +32,7 @@ def test_the_templates_are_those_that_are_tested() -> None:
         ("stream", ['"What "', '"capital? "']),
     ],
 )
-def test_a_template_starts_and_answers_as_told(tmp_path: Path, template: str, answers: list[str]) -> None:
+def test_template_starts_and_serves_as_documented(tmp_path: Path, template: str, answers: list[str]) -> None:
     folder = tmp_path / "my model"
     ran = init(folder, "--template", template)
     assert ran.returncode == 0, ran.stderr
@@ -55,7 +55,7 @@ def test_a_template_starts_and_answers_as_told(tmp_path: Path, template: str, an
     assert json.loads(checked.stdout)["ok"]
 
 
-def test_nothing_is_replaced(tmp_path: Path) -> None:
+def test_existing_files_are_kept(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("mine")
     ran = init(tmp_path)
     assert ran.returncode == 1
@@ -65,7 +65,7 @@ def test_nothing_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flags", [["-t", "https://example.org/x.git"], ["-t", ".."], ["-t", ""]])
-def test_an_unknown_template_is_one_line_that_names_the_known(tmp_path: Path, flags: list[str]) -> None:
+def test_unknown_template_lists_known_ones(tmp_path: Path, flags: list[str]) -> None:
     ran = init(tmp_path / "m", *flags)
     assert ran.returncode == 1
     assert "llm, predict, sklearn, steps, stream" in ran.stderr

@@ -105,7 +105,7 @@ def served(request, tmp_path_factory) -> Iterator[Running]:
     for name, rows in (("plain", FRAME.to_numpy()), ("named", FRAME)):
         (folder / name).mkdir()
         joblib.dump(linear.LinearRegression().fit(rows, target), folder / name / "model.joblib")
-        settings = {"name": name, "implementation": "inferstream.runtimes.sklearn.SKLearnModel"}
+        settings = {"name": name, "implementation": "inferstream.plugins.frameworks.sklearn.SKLearnModel"}
         (folder / name / "model-settings.json").write_text(json.dumps(settings))
     running = Running(folder, within=120, INFERSTREAM_PARALLEL_WORKERS=str(request.param))
     try:
@@ -160,6 +160,19 @@ def test_each_payload(served: Running, model: str, body: dict, answer: list | st
 
 
 @pytest.mark.parametrize(
+    "long", [[123456] * 10_000, [2**64 + 1, *[1] * 20_000]], ids=["int64", "beyond int64"]
+)
+def test_long_lists_reach_a_function_unchanged(served: Running, long: list[int]) -> None:
+    deep = {"deep": {"er": long}}
+    body = {"instances": [{"x": long}, {"x": deep}]}
+    response = httpx.post(f"{served.url}/v1/models/anything:predict", json=body, timeout=20)
+    assert response.json() == {"predictions": [long, deep]}
+    for value in (long, deep):
+        response = httpx.post(f"{served.url}/v2/models/anything/generate", json={"x": value}, timeout=20)
+        assert response.json()["output"] == value
+
+
+@pytest.mark.parametrize(
     ("media_type", "body", "said"),
     [
         ("image/png", b"\x89PNG", "content-type: image/png is not read here; send JSON"),
@@ -167,10 +180,10 @@ def test_each_payload(served: Running, model: str, body: dict, answer: list | st
         ("application/jsonlines", b'{"a": 1}\n{"a": 2}', "content-type: application/jsonlines is not read"),
         ("application/json", b"a,b\n1,2", "The body is not valid JSON"),
         ("application/x-www-form-urlencoded", b'{"instances": [1', "The body is not valid JSON"),
-        ("", b"", "The body is not valid JSON"),
+        ("", b"", "The body is empty; hint: send a JSON object"),
     ],
 )
-def test_bodies_that_are_not_json(served: Running, media_type: str, body: bytes, said: str) -> None:
+def test_invalid_json_bodies(served: Running, media_type: str, body: bytes, said: str) -> None:
     headers = {"content-type": media_type} if media_type else {}
     response = httpx.post(f"{served.url}/v1/models/Decoding:predict", content=body, headers=headers)
     assert (response.status_code, response.json()["error"][: len(said)]) == (400, said)

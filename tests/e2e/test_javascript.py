@@ -12,7 +12,7 @@ import pytest
 from tests.serving import Running
 
 HERE = Path(__file__).parent
-CLIENT = HERE.parents[1] / "inferstream" / "javascript"
+CLIENT = HERE.parents[1] / "inferstream" / "plugins" / "page" / "client"
 
 
 def serve(tmp_path_factory: pytest.TempPathFactory, **environment: str) -> Iterator[Running]:
@@ -37,7 +37,7 @@ def resumable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
-def test_the_client_passes_its_own_tests(functions: Running, resumable: Running) -> None:
+def test_client_passes_its_own_tests(functions: Running, resumable: Running) -> None:
     command = ["node", "--test", "--test-reporter=spec", str(HERE / "javascript.test.mjs")]
     environment = {**os.environ, "SERVER": functions.url, "RESUMABLE": resumable.url}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)

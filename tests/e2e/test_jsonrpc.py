@@ -88,7 +88,7 @@ def test_an_id_with_control_characters_is_refused(app: Running) -> None:
         }
 
 
-def test_the_model_of_a_stream_ends_with_its_client(app: Running) -> None:
+def test_disconnect_ends_streaming_model(app: Running) -> None:
     with httpx.Client(timeout=20) as client:
         body = {"params": {"n": 1_000_001, "every": 0.01}}
         with client.stream("POST", f"{app.url}/rpc/stream/count", json=body) as response:
@@ -97,7 +97,7 @@ def test_the_model_of_a_stream_ends_with_its_client(app: Running) -> None:
 
 
 @pytest.mark.parametrize("batch", [False, True])
-def test_a_client_that_leaves_ends_its_calls(app: Running, batch: bool) -> None:
+def test_disconnect_ends_calls(app: Running, batch: bool) -> None:
     before = app.log.read_text().count("left")
     waiting = call("waiting", [], id=1)
     with pytest.raises(httpx.ReadTimeout):
@@ -105,7 +105,7 @@ def test_a_client_that_leaves_ends_its_calls(app: Running, batch: bool) -> None:
     eventually(lambda: app.log.read_text().count("left") == before + (3 if batch else 1))
 
 
-def test_a_deadline_is_that_of_each_call(app: Running) -> None:
+def test_deadline_applies_per_call(app: Running) -> None:
     batch = [call("waiting", [], id=1), call("add", [1], id=2), call("waiting", [], id=3)]
     answers = post(app, batch, headers={"x-request-timeout": "0.3"})
     assert [answer.get("result") for answer in answers] == [None, 2, None]
@@ -113,7 +113,7 @@ def test_a_deadline_is_that_of_each_call(app: Running) -> None:
     assert answers[2]["error"] == answers[0]["error"]
 
 
-def test_the_routes_are_counted_and_health_is_tgis(app: Running) -> None:
+def test_routes_are_counted_and_health_matches_tgi(app: Running) -> None:
     path = {"path": "/rpc", "status_code": "200"}
     before = app.metric("rest_server_requests_total", **path)
     post(app, call("add", [1], id=1))

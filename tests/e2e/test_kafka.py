@@ -36,7 +36,7 @@ def endpoint(workers: int, broker: Broker, tmp_path_factory: pytest.TempPathFact
     assert started.running.stop() == 0, started.running.text()
 
 
-async def test_a_request_is_answered_under_its_key(endpoint: Endpoint) -> None:
+async def test_response_has_key_of_request(endpoint: Endpoint) -> None:
     await endpoint.send(("one", fp32([1.0, 2.0], id="other"), "echo"))
     record = (await endpoint.broker.received(endpoint.answered, ["one"]))["one"]
     answer = json.loads(record.value)
@@ -51,14 +51,14 @@ async def test_a_request_is_answered_under_its_key(endpoint: Endpoint) -> None:
     )
 
 
-async def test_a_models_headers_are_headers(endpoint: Endpoint) -> None:
+async def test_model_headers_are_message_headers(endpoint: Endpoint) -> None:
     own = json.dumps({"x-own": "yes"})
     await endpoint.send(("headed", text(parameters={"set": own}), "headed"))
     record = (await endpoint.broker.received(endpoint.answered, ["headed"]))["headed"]
     assert dict(record.headers)["x-own"] == b"yes"
 
 
-async def test_whatever_is_wrong_is_answered_too(endpoint: Endpoint) -> None:
+async def test_invalid_messages_get_error_responses(endpoint: Endpoint) -> None:
     good = json.dumps(fp32([1.0])).encode()
     wrong = {
         "no model": (good, {}, "invalid"),
@@ -85,7 +85,7 @@ async def test_whatever_is_wrong_is_answered_too(endpoint: Endpoint) -> None:
     assert "nobody not found" in endpoint.running.text()
 
 
-async def test_a_message_brings_its_key_in_a_header(broker: Broker, tmp_path: Path) -> None:
+async def test_message_authenticates_with_header(broker: Broker, tmp_path: Path) -> None:
     key = f"ifs_kafka_{secrets.token_urlsafe(32)}"
     entry = {"id": "kafka", "principal": "k", "sha256": hashlib.sha256(key.encode()).hexdigest()}
     rights = {"scopes": ["infer"], "models": ["echo"], "limits": {"bytes_per_second": 1}}
@@ -112,7 +112,7 @@ async def test_a_message_brings_its_key_in_a_header(broker: Broker, tmp_path: Pa
     assert key not in endpoint.running.text() + (tmp_path / "audit.jsonl").read_text()
 
 
-async def test_so_many_messages_are_worked_on_at_once(endpoint: Endpoint) -> None:
+async def test_concurrency_is_limited(endpoint: Endpoint) -> None:
     keys = [f"slow-{number}" for number in range(12)]
     await endpoint.send(*((key, text(parameters={"seconds": 0.2}), "slow") for key in keys))
     most = 0.0
@@ -124,7 +124,7 @@ async def test_so_many_messages_are_worked_on_at_once(endpoint: Endpoint) -> Non
     assert 1 <= most <= 4
 
 
-async def test_what_is_in_progress_at_the_end_is_answered_and_committed(
+async def test_messages_in_progress_are_committed_on_stop(
     tmp_path: Path, broker: Broker, collector: Collector
 ) -> None:
     endpoint = Endpoint(tmp_path, broker, tracing_server=f"127.0.0.1:{collector.port}")
@@ -139,7 +139,7 @@ async def test_what_is_in_progress_at_the_end_is_answered_and_committed(
     }
 
 
-async def test_what_has_no_answer_is_not_committed(tmp_path: Path, broker: Broker) -> None:
+async def test_messages_without_response_are_not_committed(tmp_path: Path, broker: Broker) -> None:
     endpoint = Endpoint(tmp_path, broker)
     await endpoint.send(
         ("first", fp32([1.0]), "echo"),
@@ -153,7 +153,7 @@ async def test_what_has_no_answer_is_not_committed(tmp_path: Path, broker: Broke
     assert await broker.committed(endpoint.asked, endpoint.name) <= 1
 
 
-async def test_the_server_starts_without_a_broker_and_finds_it_later_and_again(tmp_path: Path) -> None:
+async def test_server_starts_without_broker_and_reconnects(tmp_path: Path) -> None:
     broker = Broker(start=False)
     endpoint = Endpoint(tmp_path, broker)
     try:
@@ -172,7 +172,7 @@ async def test_the_server_starts_without_a_broker_and_finds_it_later_and_again(t
         broker.stop()
 
 
-def test_the_server_ends_in_time_without_a_broker(tmp_path: Path) -> None:
+def test_server_stops_in_time_without_broker(tmp_path: Path) -> None:
     endpoint = Endpoint(tmp_path, Broker(start=False))
     eventually(lambda: "Kafka at" in endpoint.running.text(), 30)
     assert endpoint.running.stop() == 0, endpoint.running.text()
@@ -200,9 +200,7 @@ async def positive(call: CallInfo, call_next):
 """
 
 
-async def test_the_middleware_of_an_app_is_around_its_calls(
-    broker: Broker, tmp_path: Path, workers: int
-) -> None:
+async def test_app_middleware_runs_around_calls(broker: Broker, tmp_path: Path, workers: int) -> None:
     name = next_group()
     folder = tmp_path / "code"
     folder.mkdir()

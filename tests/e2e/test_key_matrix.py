@@ -52,7 +52,7 @@ ROUTES = {
         GET /health  GET /ping  GET /v2/health/live  GET /v2/health/ready  GET /v2/models/double/ready
     """,
     ANY_KEY: """
-        GET /info  GET /v2  GET /v2/  GET /v2/models  GET /v2/models/double  GET /v2/models/double/config
+        GET /info  GET /v2  GET /v2/  GET /v2/runtimes  GET /v2/models  GET /v2/models/double  GET /v2/models/double/config
         GET /v1/models  GET /v1/models/double  GET /openai/v1/models  GET /openai/v1/models/double
         GET /v1/responses/double  POST /v1/responses/double  DELETE /v1/responses/double
         GET /openai/v1/responses/double  POST /openai/v1/responses/double  DELETE /openai/v1/responses/double
@@ -60,7 +60,7 @@ ROUTES = {
         DELETE /v2/requests/double  GET /v2/models/double/docs/dataplane.json
         GET /api/tags  GET /api/ps  GET /api/version  POST /api/show
         GET /models  POST /models  GET /models/double  GET /workflows  GET /workflows/double
-        GET /wfpredict/double  GET /explanations/double
+        GET /wfpredict/double  GET /explanations/double  GET /page/limits
     """,
     "infer": """
         POST /  POST /generate  POST /rpc  POST /jsonrpc  POST /mcp  POST /v2/models/double/infer
@@ -88,7 +88,10 @@ ROUTES = {
         POST /v2/repository/index  POST /v2/repository/models/double/load
         POST /v2/repository/models/double/unload
     """,
-    "metrics": "GET /metrics  GET /metrics/load  GET /v2/load  GET /v2/models/stats  GET /v2/models/double/stats",
+    "metrics": """
+        GET /metrics  GET /metrics/load  GET /v2/load  GET /v2/models/stats  GET /v2/models/double/stats
+        GET /page/live  GET /v2/keys
+    """,
     "docs": """
         GET /openapi.json  GET /v2/docs/dataplane.json
         GET /proto  GET /proto/double
@@ -103,7 +106,7 @@ ROUTES = {
 
 RPCS = {
     EVERYBODY: "ServerLive ServerReady ModelReady Check Watch List",
-    ANY_KEY: "ServerMetadata ModelMetadata ModelConfig Cancel",
+    ANY_KEY: "ServerMetadata ModelMetadata ModelConfig Cancel RuntimeSecurity",
     "metrics": "ModelStatistics",
     "access": "LogSettings TraceSetting",
     "infer": """
@@ -120,7 +123,8 @@ RPCS = {
 def needs(method: str, path: str) -> str:
     """What a route needs; HEAD needs what GET does. Raises LookupError for one without a rule."""
     method = "GET" if method == "HEAD" else method
-    name = f"{method} /page/*" if path.startswith("/page/") else f"{method} {path}"
+    is_file = path.startswith("/page/") and "." in path
+    name = f"{method} /page/*" if is_file else f"{method} {path}"
     found = [scope for scope, text in ROUTES.items() if name in [*_routes(text)]]
     assert len(found) == 1, f"{name} has {len(found)} rules"
     return found[0]
@@ -289,7 +293,7 @@ def test_websocket(host: Running, who: str, how: str) -> None:
         assert json.loads(socket.recv())["outputs"][0]["data"] == [8]
 
 
-def test_a_route_without_a_rule_is_found() -> None:
+def test_route_without_rule_is_detected() -> None:
     with pytest.raises(AssertionError, match="has 0 rules"):
         needs("GET", "/v2/new")
     with pytest.raises(AssertionError, match="has 0 rules"):

@@ -26,7 +26,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from inferstream import Client
-from inferstream.compat.blazerpc.jsonrpc import JsonRpcClient
+from inferstream.plugins.blazerpc.jsonrpc import JsonRpcClient
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, RepositoryIndexRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from inferstream.protos.requests_pb2 import CancelRequest, CancelResponse
@@ -194,9 +194,7 @@ REFUSED = [({}, 401), ({"authorization": "Bearer wrong"}, 401), (bearer("expired
         ("GET", "/v1/models", None),
     ],
 )
-def test_each_route_needs_a_valid_key_with_its_scope(
-    server: Running, method: str, path: str, scope: str | None
-) -> None:
+def test_every_route_needs_key_with_scope(server: Running, method: str, path: str, scope: str | None) -> None:
     for headers, status in REFUSED:
         answer = httpx.request(method, server.url + path, headers=headers)
         assert answer.status_code == status, answer.text
@@ -206,7 +204,7 @@ def test_each_route_needs_a_valid_key_with_its_scope(
         assert httpx.request(method, server.url + path, headers=bearer("infers")).status_code == 403
 
 
-def test_the_right_key_opens_and_probes_are_open(server: Running) -> None:
+def test_valid_key_grants_access_and_probes_are_open(server: Running) -> None:
     url = f"{server.url}/v2/models/double/infer"
     assert httpx.post(url, json=v2(2), headers=bearer("all")).json()["outputs"][0]["data"] == [4]
     assert httpx.post(url, json=v2(2), headers={"x-api-key": SECRETS["all"]}).status_code == 200
@@ -216,7 +214,7 @@ def test_the_right_key_opens_and_probes_are_open(server: Running) -> None:
 
 
 @pytest.mark.parametrize("transport", ["http", "grpc"])
-def test_a_client_sends_its_key_with_every_request(server: Running, transport: str) -> None:
+def test_client_sends_key_with_every_request(server: Running, transport: str) -> None:
     url = server.url if transport == "http" else f"grpc://{server.grpc}"
     with Client(url, headers=bearer("all")) as client:
         assert "double" in client.models()
@@ -224,7 +222,7 @@ def test_a_client_sends_its_key_with_every_request(server: Running, transport: s
         assert client.predict("double", n=2) == 4
 
 
-def test_a_model_that_a_key_does_not_allow_looks_like_one_that_does_not_exist(server: Running) -> None:
+def test_forbidden_model_looks_missing(server: Running) -> None:
     answers = [
         httpx.post(f"{server.url}/v2/models/{model}/infer", json=v2(1), headers=bearer("doubles"))
         for model in ("count", "nothing")
@@ -235,7 +233,7 @@ def test_a_model_that_a_key_does_not_allow_looks_like_one_that_does_not_exist(se
     assert (missing.status_code, "double" in missing.text) == (404, False)
 
 
-def test_lists_name_the_models_that_a_key_allows(server: Running) -> None:
+def test_lists_contain_only_allowed_models(server: Running) -> None:
     for id, every in (("all", True), ("doubles", False)):
         options: dict[str, Any] = {"headers": bearer(id)}
         lists = [
@@ -259,7 +257,7 @@ def test_lists_name_the_models_that_a_key_allows(server: Running) -> None:
     assert [model.name for model in index.models] == ["double"]
 
 
-def test_json_rpc_answers_refusals_with_their_status(server: Running) -> None:
+def test_json_rpc_refusals_have_status(server: Running) -> None:
     call = {"jsonrpc": "2.0", "method": "double", "params": {"n": 1}, "id": 7}
     other = call | {"method": "count", "id": 8}
     cases: list[tuple[Any, dict[str, str], int]] = [
@@ -288,13 +286,13 @@ def test_json_rpc_answers_refusals_with_their_status(server: Running) -> None:
     assert limited.headers["retry-after"]
 
 
-def test_repository_calls_are_limited_too(server: Running) -> None:
+def test_repository_calls_are_rate_limited(server: Running) -> None:
     url = f"{server.url}/v2/repository/index"
     statuses = [httpx.post(url, headers=bearer("routes")).status_code for _ in range(4)]
     assert statuses[-1] == 429
 
 
-def test_bytes_count_however_they_come(server: Running) -> None:
+def test_request_bytes_count_on_every_transport(server: Running) -> None:
     text = json.dumps(v2(1)).ljust(500).encode()
     url = f"{server.url}/v2/models/double/infer"
     message = ModelInferRequest(model_name="double", id="i" * 500)
@@ -368,13 +366,13 @@ TYPED = b"\x08\xc0\x84\x3d"
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_bytes_of_answers_count_however_they_leave(server: Running, door: str) -> None:
+def test_response_bytes_count_on_every_transport(server: Running, door: str) -> None:
     assert "x" * LARGE in answer_of(server, door)
     # Another front end knows of them after half a second.
     eventually(lambda: "bytes_per_second" in answer_of(server, door))
 
 
-def test_model_code_does_not_get_the_key(server: Running) -> None:
+def test_key_is_hidden_from_model_code(server: Running) -> None:
     body = {"inputs": []}
     for headers in (bearer("all"), {"x-api-key": SECRETS["all"]}):
         answer = httpx.post(
@@ -385,7 +383,7 @@ def test_model_code_does_not_get_the_key(server: Running) -> None:
         assert SECRETS["all"] not in answer.text
 
 
-def test_a_resumable_stream_has_the_headers_of_limits(server: Running) -> None:
+def test_resumable_stream_has_limit_headers(server: Running) -> None:
     url = f"{server.url}/v2/models/count/infer_stream"
     answer = httpx.post(url, json=v2(2), headers={**bearer("rated"), "prefer": "resumable"})
     while answer.status_code == 429:
@@ -394,7 +392,7 @@ def test_a_resumable_stream_has_the_headers_of_limits(server: Running) -> None:
     assert answer.headers["x-ratelimit-limit-requests"] == "1"
 
 
-def test_a_gathered_answer_has_the_headers_of_limits(server: Running) -> None:
+def test_gathered_response_has_limit_headers(server: Running) -> None:
     def asked() -> httpx.Response:
         body = {"model": "say", "prompt": "hello"}
         return httpx.post(f"{server.url}/v1/completions", json=body, headers=bearer("rated"))
@@ -406,7 +404,7 @@ def test_a_gathered_answer_has_the_headers_of_limits(server: Running) -> None:
     assert answer.headers["x-ratelimit-limit-requests"] == "1"
 
 
-def test_an_audit_log_needs_no_keys_and_tells_who_is_behind_a_proxy(tmp_path: Path) -> None:
+def test_audit_log_works_without_keys_and_resolves_proxies(tmp_path: Path) -> None:
     server = start(tmp_path / "app", keys_file=None, trusted_proxies=["127.0.0.1"])
     try:
         url = f"{server.url}/v2/models/double/infer"
@@ -429,7 +427,7 @@ def test_an_audit_log_needs_no_keys_and_tells_who_is_behind_a_proxy(tmp_path: Pa
     assert {line["principal"] for line in lines} == {None}
 
 
-def test_each_message_of_a_socket_that_fails_has_one_line(tmp_path: Path) -> None:
+def test_each_failed_websocket_message_is_one_line(tmp_path: Path) -> None:
     folder = tmp_path / "app"
     server = start(folder)
     try:
@@ -457,7 +455,7 @@ def test_each_message_of_a_socket_that_fails_has_one_line(tmp_path: Path) -> Non
     assert [status for status in told if status in (400, 401, 409)] == [409, 400, 401]
 
 
-def test_beyond_loopback_without_keys_management_and_documents_are_closed(tmp_path: Path) -> None:
+def test_management_and_docs_are_closed_beyond_loopback_without_keys(tmp_path: Path) -> None:
     server = start(tmp_path / "app", keys_file=None, host="0.0.0.0")
     try:
         closed = ["/openapi.json", "/v2/docs/dataplane.json", "/proto", "/v2/access"]
@@ -483,7 +481,7 @@ def test_the_metrics_port(server: Running) -> None:
     assert httpx.get(url, headers=bearer("all")).status_code == 200
 
 
-def test_openai_raises_its_own_errors(server: Running) -> None:
+def test_openai_client_raises_own_errors(server: Running) -> None:
     def ask(key: str, model: str = "say", **options: Any) -> Any:
         with openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0) as client:
             return client.completions.create(model=model, prompt="a b", **options)
@@ -549,7 +547,7 @@ def test_triton_clients(server: Running) -> None:
                 client.infer("double", [tensor])
 
 
-def test_a_websocket_takes_a_key_as_header_or_subprotocol_and_never_repeats_it(server: Running) -> None:
+def test_websocket_accepts_key_in_header_or_subprotocol(server: Running) -> None:
     url = f"{server.url.replace('http', 'ws')}/v2/models/double/stream"
     message = json.dumps(v2(4, "a"))
     offered: Any = ["inferstream", f"inferstream.key.{SECRETS['all']}"]
@@ -565,7 +563,7 @@ def test_a_websocket_takes_a_key_as_header_or_subprotocol_and_never_repeats_it(s
         assert refused.value.response.status_code == status
 
 
-def test_a_stream_that_runs_out_ends_with_an_event(server: Running) -> None:
+def test_exhausted_stream_ends_with_event(server: Running) -> None:
     with (
         httpx.Client() as client,
         httpx_sse.connect_sse(
@@ -585,7 +583,7 @@ def test_a_stream_that_runs_out_ends_with_an_event(server: Running) -> None:
     assert answer.json()["limit"] == "tokens_per_day"
 
 
-def test_it_does_so_over_a_websocket(server: Running) -> None:
+def test_exhausted_websocket_stream_ends_with_event(server: Running) -> None:
     url = f"{server.url.replace('http', 'ws')}/v2/models/count/stream"
     with connect(url, additional_headers=bearer("brief-socket")) as socket:
         socket.send(json.dumps(v2(100, "a")))
@@ -594,7 +592,7 @@ def test_it_does_so_over_a_websocket(server: Running) -> None:
         assert messages[-1]["id"] == "a"
 
 
-def test_it_does_so_in_both_dialects_of_grpc(server: Running) -> None:
+def test_exhausted_stream_ends_in_both_grpc_protocols(server: Running) -> None:
     message = ModelInferRequest(model_name="count", id="a")
     message.inputs.add(name="n", datatype="INT64", shape=[1]).contents.int64_contents.append(100)
     answers = []
@@ -619,7 +617,7 @@ def test_it_does_so_in_both_dialects_of_grpc(server: Running) -> None:
     assert "tokens_per_day" in str(errors[3])
 
 
-def test_openai_raises_an_error_in_mid_stream(server: Running) -> None:
+def test_openai_client_raises_mid_stream_error(server: Running) -> None:
     pieces = []
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key=SECRETS["brief-openai"], max_retries=0) as client:
         with pytest.raises(openai.APIError, match="tokens_per_day"):
@@ -628,7 +626,7 @@ def test_openai_raises_an_error_in_mid_stream(server: Running) -> None:
     assert "".join(pieces).split() == ["a", "b", "c"] or "".join(pieces) == "abc"
 
 
-def test_a_limit_is_exact_over_front_ends(server: Running) -> None:
+def test_limit_is_exact_across_front_ends(server: Running) -> None:
     def ask(_: int) -> int:
         return httpx.post(
             f"{server.url}/v2/models/double/infer", json=v2(1), headers=bearer("five")
@@ -639,7 +637,7 @@ def test_a_limit_is_exact_over_front_ends(server: Running) -> None:
     assert (statuses.count(200), statuses.count(429)) == (5, 35)
 
 
-def test_only_the_principal_of_a_call_cancels_it(server: Running) -> None:
+def test_only_same_principal_cancels_call(server: Running) -> None:
     async def run() -> None:
         async with httpx.AsyncClient() as client:
             url = f"{server.url}/v2/models/forever/infer_stream"
@@ -663,7 +661,7 @@ def test_only_the_principal_of_a_call_cancels_it(server: Running) -> None:
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_only_the_principal_of_a_stream_resumes_it(server: Running) -> None:
+def test_only_same_principal_resumes_stream(server: Running) -> None:
     url = f"{server.url}/v2/models/count/infer_stream"
     first = httpx.post(url, json=v2(3), headers={**bearer("all"), "prefer": "resumable"})
     assert first.headers["preference-applied"] == "resumable"
@@ -677,7 +675,7 @@ def test_only_the_principal_of_a_stream_resumes_it(server: Running) -> None:
     assert resume(**{"x-api-key": SECRETS["all"]}).status_code == 200
 
 
-def test_a_revoked_key_ends_and_a_broken_file_changes_nothing(tmp_path: Path) -> None:
+def test_revoked_key_ends_access_and_broken_file_changes_nothing(tmp_path: Path) -> None:
     server = start(tmp_path / "app", frontends=2)
     try:
         folder = tmp_path / "app"
@@ -707,7 +705,7 @@ def test_a_revoked_key_ends_and_a_broken_file_changes_nothing(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("frontends", [1, 2])
-def test_a_day_of_a_token_outlives_the_server(tmp_path: Path, frontends: int) -> None:
+def test_daily_token_usage_survives_restart(tmp_path: Path, frontends: int) -> None:
     issuer = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     folder = tmp_path / "app"
     (tmp_path / "jwks.json").write_text(

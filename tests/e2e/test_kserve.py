@@ -35,7 +35,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     assert running.stop() == 0, running.text()
 
 
-def test_a_bare_artefact_is_ready_under_the_name_of_the_inference_service(served: Running) -> None:
+def test_bare_artefact_is_ready_under_inference_service_name(served: Running) -> None:
     assert httpx.get(f"{served.url}/v2/health/ready").status_code == 200
     assert httpx.get(f"{served.url}/v2/models/sklearn-iris/ready").status_code == 200
     assert httpx.get(f"{served.url}/v1/models/sklearn-iris").json()["ready"] is True
@@ -87,7 +87,7 @@ def test_v2_grpc(served: Running) -> None:
     assert [*response.outputs[0].contents.int64_contents] == [1, 1]
 
 
-def test_a_folder_with_files_and_no_model_is_not_ready_and_says_so(tmp_path: Path) -> None:
+def test_folder_with_files_but_no_model_is_not_ready(tmp_path: Path) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
     (folder / "weights.bin").write_text("")

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferstream import App, Token, Usage
-from inferstream.text.context_length import report_overflow
+from inferstream.plugins.text.context_length import report_overflow
 
 app = App()
 
@@ -114,7 +114,7 @@ def ask(served: Running, model: str, prompt: str, path: str, **more: object) -> 
 @pytest.mark.parametrize("resumable", [False, True])
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("ends", ["well", "fail"])
-def test_a_silent_stream_begins_with_its_head_and_heartbeats(
+def test_silent_stream_starts_with_head_and_heartbeats(
     served: Running, gates: Path, path: str, ends: str, resumable: bool, request: pytest.FixtureRequest
 ) -> None:
     if resumable and not path.startswith("/v2"):
@@ -160,7 +160,7 @@ def test_a_silent_stream_begins_with_its_head_and_heartbeats(
         ("/v2/models/full/generate_stream", 400, "error", "maximum context length is 2048 tokens"),
     ],
 )
-def test_a_prompt_that_is_too_long(
+def test_oversized_prompt(
     quiet: Running, path: str, status: int, field: str, value: str, whole: bool
 ) -> None:
     stream = {"stream": not whole} if path.startswith(("/v1", "/openai", "/api")) else {}
@@ -197,7 +197,7 @@ def usage_of(path: str, text: str, streamed: bool) -> tuple[int, int]:
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("prompt", ["short", "long"])
 @pytest.mark.parametrize("path", WHOLE)
-def test_usage_is_that_of_the_model(served: Running, path: str, prompt: str, streamed: bool) -> None:
+def test_usage_comes_from_model(served: Running, path: str, prompt: str, streamed: bool) -> None:
     options = {"stream_options": {"include_usage": True}} if streamed and "completions" in path else {}
     answer = ask(served, "counted", prompt, path, stream=streamed, **options)
     assert answer.status_code == 200, answer.text
@@ -217,7 +217,7 @@ def test_usage_is_that_of_the_model(served: Running, path: str, prompt: str, str
         ("/api/embeddings", {"prompt": None}),
     ],
 )
-def test_a_vector_that_is_not_finite_is_an_error(
+def test_non_finite_vector_is_an_error(
     served: Running, path: str, body: dict, model: str, value: str
 ) -> None:
     def post(text: str) -> httpx.Response:
@@ -233,7 +233,7 @@ def test_a_vector_that_is_not_finite_is_an_error(
     assert post("0.25").status_code == 200
 
 
-def test_ollama_lists_its_models(served: Running) -> None:
+def test_ollama_lists_models(served: Running) -> None:
     lists = {path: httpx.get(served.url + path).json()["models"] for path in ("/api/tags", "/api/ps")}
     for models in lists.values():
         digests = [model["digest"] for model in models]
@@ -257,12 +257,12 @@ def test_ollama_shows_a_model_by_either_name(served: Running, body: dict) -> Non
     assert httpx.post(f"{served.url}/api/show", json=body).json() == shown.json()
 
 
-def test_ollama_shows_nothing_without_a_name(served: Running) -> None:
+def test_ollama_show_requires_name(served: Running) -> None:
     refused = httpx.post(f"{served.url}/api/show", json={})
     assert (refused.status_code, refused.json()["error"]) == (400, "model: is missing")
 
 
-def test_mcp_answers_at_its_path_with_a_slash(served: Running) -> None:
+def test_mcp_works_with_trailing_slash(served: Running) -> None:
     parameters = {
         "protocolVersion": "2025-03-26",
         "capabilities": {},
@@ -277,7 +277,7 @@ def test_mcp_answers_at_its_path_with_a_slash(served: Running) -> None:
     assert len({answer.text for answer in answers}) == 1
 
 
-def test_a_client_that_leaves_a_silent_stream_ends_the_model(served: Running, gates: Path) -> None:
+def test_disconnect_ends_silent_stream(served: Running, gates: Path) -> None:
     def running() -> float:
         return served.metric("inferstream_calls_in_progress", model="late")
 

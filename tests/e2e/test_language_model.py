@@ -14,8 +14,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+from tests.plugins.llm.transformers import tiny
 from tests.serving import Running, eventually
-from tests.unit.runtimes.transformers import tiny
 
 PROMPTS = [" ".join(tiny.WORDS[: 1 + index % 7]) for index in range(8)]
 
@@ -43,7 +43,7 @@ def events(server: Running, **body: object) -> Iterator[dict]:
             yield json.loads(event.data)
 
 
-def test_streams_are_as_generate_alone(served: Running, folder: Path) -> None:
+def test_streams_equal_generate(served: Running, folder: Path) -> None:
     alone = tiny.Alone(folder / "tiny")
 
     def one(index: int) -> str:
@@ -59,7 +59,7 @@ def test_streams_are_as_generate_alone(served: Running, folder: Path) -> None:
         assert text == alone.text(alone.tokens(PROMPTS[index], 15, **options))
 
 
-def test_what_it_takes_is_in_its_metadata(served: Running) -> None:
+def test_metadata_lists_inputs(served: Running) -> None:
     metadata = httpx.get(f"{served.url}/v2/models/tiny", timeout=20).json()
     assert [each["name"] for each in metadata["inputs"]] == [
         "prompt",
@@ -71,7 +71,7 @@ def test_what_it_takes_is_in_its_metadata(served: Running) -> None:
     assert [each["name"] for each in metadata["outputs"]] == ["text"]
 
 
-def test_lists_have_the_length_of_its_context(served: Running) -> None:
+def test_model_lists_contain_context_length(served: Running) -> None:
     listed = httpx.get(f"{served.url}/v1/models").json()["data"][0]
     assert (listed["max_model_len"], listed["context_length"], listed["meta"]) == (
         2048,
@@ -92,7 +92,7 @@ def test_lists_have_the_length_of_its_context(served: Running) -> None:
     assert parameters == {"context_length": 2048, "architecture": info["general.architecture"]}
 
 
-def test_messages_that_are_too_long_are_counted(served: Running) -> None:
+def test_oversized_messages_are_counted(served: Running) -> None:
     body = {"model": "tiny", "messages": [{"role": "user", "content": "one " * 3000}]}
     answer = httpx.post(f"{served.url}/v1/messages/count_tokens", json=body, timeout=60)
     assert answer.status_code == 200, answer.text
@@ -100,7 +100,7 @@ def test_messages_that_are_too_long_are_counted(served: Running) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/responses", "/v1/messages", "/api/generate"])
-def test_each_api_refuses_a_prompt_that_is_too_long(served: Running, path: str) -> None:
+def test_each_api_refuses_oversized_prompt(served: Running, path: str) -> None:
     long = "one " * 3000
     fields = {"prompt": long, "input": long, "messages": [{"role": "user", "content": long}], "max_tokens": 4}
     needed = {"/v1/responses": ["input"], "/v1/messages": ["messages", "max_tokens"]}.get(path, ["prompt"])
@@ -110,7 +110,7 @@ def test_each_api_refuses_a_prompt_that_is_too_long(served: Running, path: str) 
     assert re.search("context_length_exceeded|prompt is too long: 60|exceeds the context length", answer.text)
 
 
-def test_a_client_that_leaves_ends_its_stream(served: Running) -> None:
+def test_disconnect_ends_stream(served: Running) -> None:
     def active() -> float:
         return served.metric("inferstream_streams_active", model="tiny")
 
@@ -135,7 +135,7 @@ def test_wrong_requests_are_400_before_the_stream(served: Running, body: dict, m
     assert message in response.text
 
 
-def test_chats_are_prompts_of_the_template(served: Running, folder: Path) -> None:
+def test_chats_are_rendered_with_template(served: Running, folder: Path) -> None:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder / "tiny" / "artefacts")

@@ -66,7 +66,7 @@ def load(client: httpx.Client) -> dict:
     return client.get("/v2/load").json()
 
 
-def test_the_load_is_that_of_all_front_ends_and_workers(server: Running) -> None:
+def test_load_covers_all_front_ends_and_workers(server: Running) -> None:
     request = {"inputs": []}
     gate = Path(f"{server.log}.open")
     with clients(server) as opened, ThreadPoolExecutor(MANY) as pool:
@@ -102,7 +102,7 @@ def check_metrics(client: httpx.Client, **expected: float) -> None:
     assert families.keys() == {*ALIASES, *(f"inferstream_{name}" for name in expected)}
 
 
-def test_the_metrics_port_has_the_load_too(server: Running) -> None:
+def test_metrics_port_reports_load(server: Running) -> None:
     own = f"http://127.0.0.1:{server.metrics_port}"
     assert httpx.get(f"{own}/v2/load").json().keys() == httpx.get(f"{server.url}/v2/load").json().keys()
     assert "vllm:num_requests_waiting 0" in httpx.get(f"{own}/metrics/load").text.splitlines()

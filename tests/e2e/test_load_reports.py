@@ -85,7 +85,7 @@ def reports_of(server: Running, method: str, **metadata: str) -> list[OrcaLoadRe
     return [read(b64decode(value + "==")) for name, value in found if name == TRAILER]
 
 
-def test_every_response_has_a_report_where_all_get_one(always: Running) -> None:
+def test_every_response_has_report_if_enabled_for_all(always: Running) -> None:
     single = always.infer("echo", fp32([1.0]))
     read(b64decode(single.headers["endpoint-load-metrics"].removeprefix("BIN ")))
     stream = always.infer("streaming", text(), "infer_stream")
@@ -95,7 +95,7 @@ def test_every_response_has_a_report_where_all_get_one(always: Running) -> None:
     assert reports_of(always, "ServerLive") == []
 
 
-def test_who_asks_gets_a_report_in_the_form_of_the_request(asked: Running) -> None:
+def test_report_format_follows_request(asked: Running) -> None:
     found = asked.infer("echo", fp32([1.0]), headers=ASKING).headers["endpoint-load-metrics"]
     assert json.loads(found.removeprefix("JSON "))["named_metrics"]["inferstream.waiting"] == 0
     assert "endpoint-load-metrics" not in asked.infer("echo", fp32([1.0])).headers
@@ -107,7 +107,7 @@ def test_who_asks_gets_a_report_in_the_form_of_the_request(asked: Running) -> No
     assert reports_of(asked, "ModelInfer") == []
 
 
-def test_calls_and_failures_are_counted_by_the_second(asked: Running) -> None:
+def test_calls_and_failures_are_counted_per_second(asked: Running) -> None:
     with grpc.insecure_channel(asked.grpc) as channel:
         reports = stream_of(channel, seconds=0.1)
         next(reports)
@@ -128,14 +128,14 @@ def stream_of(channel: grpc.Channel, seconds: float) -> Iterator[OrcaLoadReport]
     return iter(method(request, timeout=20))
 
 
-def test_grpc_web_has_the_report_among_its_trailers(always: Running) -> None:
+def test_grpc_web_has_report_in_trailers(always: Running) -> None:
     request = framed(ModelInferRequest(model_name="echo").SerializeToString())
     path = f"{always.url}/{SERVICE}/ModelInfer"
     found = ended(httpx.post(path, content=request, headers=headers_of(BINARY))).trailers[TRAILER]
     read(b64decode(found + "=="))
 
 
-def test_reports_are_off_unless_a_setting_turns_them_on(tmp_path: Path) -> None:
+def test_reports_are_disabled_by_default(tmp_path: Path) -> None:
     server = run(tmp_path / "models", "off")
     try:
         assert "endpoint-load-metrics" not in server.infer("echo", fp32([1.0]), headers=ASKING).headers

@@ -44,7 +44,7 @@ def records(running: Running) -> list[dict]:
     return [json.loads(line) for line in running.text().splitlines()]
 
 
-def test_structured_lines_are_json_whatever_is_written(tmp_path: Path, serve) -> None:
+def test_structured_log_lines_are_always_json(tmp_path: Path, serve) -> None:
     running = serve(folder_with(tmp_path, {"use_structured_logging": True}))
     assert running.infer("m", request(EVIL)).status_code == 200
     eventually(lambda: "theirs" in running.text())
@@ -154,7 +154,7 @@ format=OWN %(name)s %(levelname)s %(message)s
 
 
 @pytest.mark.parametrize(("form", "count"), [("dict", "0"), ("json", "2"), ("ini", "0")])
-def test_a_configuration_for_mlserver_holds_for_all_that_is_logged(
+def test_mlserver_logging_configuration_applies_to_all_loggers(
     tmp_path: Path, start, form: str, count: str
 ) -> None:
     (tmp_path / "logging.json").write_text(json.dumps(CONFIGURATION))
@@ -190,7 +190,7 @@ def test_a_configuration_for_mlserver_holds_for_all_that_is_logged(
         ("list.json", "JSON object"),
     ],
 )
-def test_a_wrong_configuration_ends_the_start_with_one_line(
+def test_invalid_configuration_aborts_startup_with_one_line(
     tmp_path: Path, given: object, reason: str
 ) -> None:
     (tmp_path / "broken.ini").write_text("[nothing]\nlike=it")
@@ -202,7 +202,7 @@ def test_a_wrong_configuration_ends_the_start_with_one_line(
     assert re.search(reason, line), line
 
 
-def test_a_model_that_does_not_load_is_one_record(tmp_path: Path, start) -> None:
+def test_load_failure_is_one_record(tmp_path: Path, start) -> None:
     folder = tmp_path / "models"
     code = CODE.replace(
         "    async def predict",
@@ -211,7 +211,9 @@ def test_a_model_that_does_not_load_is_one_record(tmp_path: Path, start) -> None
     assert code != CODE
     write_model(folder, "m", "model.Model", code)
     (folder / "settings.json").write_text(json.dumps({"use_structured_logging": True}))
-    (said,) = [record for record in records(start(folder)) if record["level"] == "ERROR"]
+    said, summary = [record for record in records(start(folder)) if record["level"] == "ERROR"]
+    assert summary["message"].startswith("1 of 1 model failed to load: m: ValueError: no weights; hint: ")
+    assert "exception" not in summary
     assert said["message"] == "Model m did not load: ValueError: no weights"
     assert "raise ValueError" in said["exception"]
     assert said["model_name"] == "m"

@@ -27,7 +27,7 @@ def folder_of(tmp_path: Path, **settings: object) -> Path:
     return folder
 
 
-def test_calls_are_pushed_by_model_and_end(tmp_path: Path, serve, collector: Collector) -> None:
+def test_calls_are_pushed_by_model_and_outcome(tmp_path: Path, serve, collector: Collector) -> None:
     folder = folder_of(
         tmp_path,
         server_name="shop",
@@ -54,7 +54,7 @@ def test_calls_are_pushed_by_model_and_end(tmp_path: Path, serve, collector: Col
     assert (found["service.name"], found["service.version"]) == ("shop", "7")
 
 
-def test_the_last_calls_are_pushed_at_the_end(tmp_path: Path, serve, collector: Collector) -> None:
+def test_last_calls_are_pushed_on_shutdown(tmp_path: Path, serve, collector: Collector) -> None:
     folder = folder_of(
         tmp_path, metrics_push_server=f"127.0.0.1:{collector.port}", metrics_push_interval=3600
     )
@@ -66,9 +66,7 @@ def test_the_last_calls_are_pushed_at_the_end(tmp_path: Path, serve, collector: 
     assert collector.total("inferstream.stream.items", model_name="streaming") > 0
 
 
-def test_models_of_text_have_the_metrics_of_generative_models(
-    tmp_path: Path, serve, collector: Collector
-) -> None:
+def test_text_models_have_generative_metrics(tmp_path: Path, serve, collector: Collector) -> None:
     folder = folder_of(tmp_path, metrics_push_server=f"127.0.0.1:{collector.port}", metrics_push_interval=0.1)
     write_text_model(folder, "tokens")
     running = serve(folder)
@@ -93,7 +91,7 @@ def test_models_of_text_have_the_metrics_of_generative_models(
         assert (used.count, used.sum, used.explicit_bounds[-1]) == (2, 2 * count, 4**13)
 
 
-def test_each_front_end_pushes_its_own(tmp_path: Path, start, collector: Collector) -> None:
+def test_each_front_end_pushes_its_metrics(tmp_path: Path, start, collector: Collector) -> None:
     folder = folder_of(
         tmp_path,
         frontends=2,
@@ -109,7 +107,7 @@ def test_each_front_end_pushes_its_own(tmp_path: Path, start, collector: Collect
     assert {int(instance.rpartition("-")[2]) for instance in collector.metrics} == pids
 
 
-def test_a_collector_that_is_gone_costs_lines_in_the_log(tmp_path: Path, serve) -> None:
+def test_missing_collector_only_logs_warnings(tmp_path: Path, serve) -> None:
     running = serve(folder_of(tmp_path, metrics_push_server="127.0.0.1:1", metrics_push_interval=0.05))
     assert running.infer("echo", text()).status_code == 200
     eventually(lambda: "metrics to 127.0.0.1:1," in running.text())

@@ -18,8 +18,8 @@ import pytest
 from inferstream import compat
 from inferstream.codecs import NumpyCodec, PandasCodec, StringCodec
 from inferstream.types import InferenceRequest, InferenceResponse
+from tests.artefacts import models
 from tests.serving import Running, eventually, tensor, write_model
-from tests.unit.runtimes import models
 
 CUSTOM = """
 import json
@@ -319,7 +319,7 @@ NUMBERS = tensor("parameters-np", "INT32", [1, 2, 3, 4], [2, 2], parameters={"co
 WORDS = {"name": "parameters-str", "datatype": "BYTES", "parameters": {"content_type": "str"}}
 
 
-def test_content_types_of_inputs(served: Running) -> None:
+def test_input_content_types(served: Running) -> None:
     words = {**WORDS, "shape": [1], "data": "hello world 😁"}
     answer = served.infer("content-type-example", {"inputs": [NUMBERS, words]})
     assert [output["data"] for output in answer.json()["outputs"]] == [[1, 2, 3, 4], "hello world 😁"]
@@ -328,7 +328,7 @@ def test_content_types_of_inputs(served: Running) -> None:
     assert "decoded parameters-str: list ['hello world 😁']" in said
 
 
-def test_content_types_by_codecs(served: Running) -> None:
+def test_codec_content_types(served: Running) -> None:
     import numpy as np
 
     request = InferenceRequest(
@@ -343,7 +343,7 @@ def test_content_types_by_codecs(served: Running) -> None:
     assert StringCodec.decode_output(response.outputs[1]) == ["hello world 😁"]
 
 
-def test_content_types_of_metadata(served: Running) -> None:
+def test_metadata_content_types(served: Running) -> None:
     numbers = tensor("metadata-np", "INT32", [1, 2, 3, 4], [2, 2])
     words = {"name": "metadata-str", "datatype": "BYTES", "shape": [11], "data": "hello world 😁"}
     assert served.infer("declared", {"inputs": [numbers, words]}).status_code == 200
@@ -352,7 +352,7 @@ def test_content_types_of_metadata(served: Running) -> None:
     assert "decoded metadata-str: list ['hello world 😁']" in said
 
 
-def test_content_types_of_ones_own(served: Running) -> None:
+def test_custom_content_types(served: Running) -> None:
     pixels = [1, 0] * 32
     image = {"shape": [8, 8], "parameters": {"content_type": "img"}}
     numbers = {"name": "image-int32", "datatype": "INT32", "data": pixels, **image}
@@ -362,7 +362,7 @@ def test_content_types_of_ones_own(served: Running) -> None:
         assert f"decoded {name}: Image <image (8, 8) 32>" in served.text()
 
 
-def test_content_types_of_requests(served: Running) -> None:
+def test_request_content_types(served: Running) -> None:
     words = {**WORDS, "shape": [2, 11], "data": ["hello world 😁", "bye bye 😁"]}
     numbers = tensor("parameters-np", "INT32", [1, 2], [2], parameters={"content_type": "np"})
     request = {"inputs": [numbers, words], "parameters": {"content_type": "pd"}}
@@ -370,7 +370,7 @@ def test_content_types_of_requests(served: Running) -> None:
     assert "decoded request: DataFrame" in served.text()
 
 
-def test_a_frame_by_its_codec(served: Running) -> None:
+def test_data_frame_codec(served: Running) -> None:
     import pandas as pd
 
     frame = pd.DataFrame({"First Name": ["Joanne", "Michael"], "Age": [34, 22]})
@@ -420,7 +420,7 @@ def test_custom_environments(served: Running) -> None:
     assert answer.json()["outputs"][0]["data"] == ["0.24.2"]
 
 
-def test_many_versions_of_a_model(served: Running) -> None:
+def test_model_with_several_versions(served: Running) -> None:
     request = {"inputs": [tensor("predict", "FP64", models.FLOWERS[0].tolist(), [1, 4])]}
     for path, version in {"iris/versions/1": "1", "iris/versions/2": "2", "iris": "2"}.items():
         answer = served.infer(path, request).json()

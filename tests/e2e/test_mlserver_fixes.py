@@ -80,12 +80,12 @@ def stub(served: Running) -> Iterator[GRPCInferenceServiceStub]:
         yield GRPCInferenceServiceStub(channel)
 
 
-def test_load_that_returns_nothing_leaves_a_model_ready(served: Running) -> None:
+def test_load_returning_none_makes_model_ready(served: Running) -> None:
     """There: not ready, 400."""
     assert served.infer("silent", text()).json()["outputs"][0]["data"] == ["loaded"]
 
 
-def test_the_grpc_index_says_ready(stub: GRPCInferenceServiceStub) -> None:
+def test_grpc_index_reports_ready(stub: GRPCInferenceServiceStub) -> None:
     """There: `State.READY`."""
     index = stub.RepositoryIndex(pb.RepositoryIndexRequest(), timeout=10)
     assert {model.state for model in index.models} == {"READY"}
@@ -99,7 +99,7 @@ def test_an_unknown_model_is_not_ready_and_not_found_over_grpc(stub: GRPCInferen
     assert failed.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-def test_a_grpc_request_without_an_id_gets_one(stub: GRPCInferenceServiceStub) -> None:
+def test_grpc_request_without_id_gets_one(stub: GRPCInferenceServiceStub) -> None:
     """There: it stays empty."""
     request = pb.ModelInferRequest(model_name="silent")
     given = request.inputs.add(name="x", datatype="BYTES", shape=[1])
@@ -108,7 +108,7 @@ def test_a_grpc_request_without_an_id_gets_one(stub: GRPCInferenceServiceStub) -
     assert re.fullmatch(r"[0-9a-f-]{36}", answer.id)
 
 
-def test_fp16_travels_over_grpc(served: Running) -> None:
+def test_fp16_is_supported_over_grpc(served: Running) -> None:
     """There: INTERNAL."""
     with triton_grpc.InferenceServerClient(served.grpc) as client:
         given = triton_grpc.InferInput("x", [2, 1], "FP16")
@@ -117,7 +117,7 @@ def test_fp16_travels_over_grpc(served: Running) -> None:
     assert answer.as_numpy("halves").tolist() == [[0.5], [1.5]]
 
 
-def test_hints_of_todays_python_are_understood(served: Running) -> None:
+def test_modern_type_hints_are_supported(served: Running) -> None:
     """There: `list[str]` and `T | None` fail when the class is made."""
     assert served.infer("modern", text("a") | {"inputs": [tensor("words", "BYTES", ["a"])]}).json()[
         "outputs"
@@ -127,7 +127,7 @@ def test_hints_of_todays_python_are_understood(served: Running) -> None:
     assert answer["outputs"][0]["data"] == ["a", "b", "a", "b"]
 
 
-def test_a_model_may_answer_its_requests_parameters(served: Running) -> None:
+def test_model_can_return_request_parameters(served: Running) -> None:
     """There: the request's `content-length` goes out again, and the connection breaks."""
     answer = served.infer("echoing", text(parameters={"kept": "yes"}), headers={"x-mine": "1"})
     assert answer.status_code == 200
@@ -135,7 +135,7 @@ def test_a_model_may_answer_its_requests_parameters(served: Running) -> None:
     assert answer.json()["outputs"][0]["data"] == ["hi"]
 
 
-def test_a_stream_that_breaks_says_so(served: Running) -> None:
+def test_broken_stream_reports_error(served: Running) -> None:
     """There: the body just stops; with workers there is no stream at all."""
     url = f"{served.url}/v2/models/breaking/infer_stream"
     with httpx.Client(timeout=10) as client, connect_sse(client, "POST", url, json=text()) as source:
@@ -150,7 +150,7 @@ def test_a_failure_before_the_first_item_has_a_status(served: Running) -> None:
     assert served.infer("nobody", text(), "infer_stream").status_code == 404
 
 
-def test_debug_is_off_and_no_traceback_leaves(served: Running) -> None:
+def test_debug_is_off_and_tracebacks_stay_private(served: Running) -> None:
     """There: on in 1.7.1, with tracebacks in answers."""
     failed = served.infer("halving", fp32(["no number"]))
     assert failed.status_code == 400

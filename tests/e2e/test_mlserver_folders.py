@@ -61,7 +61,7 @@ REST = pytest.mark.parametrize("ask", [by_rest, by_events, by_websocket])
 
 @pytest.mark.parametrize("what", DOCUMENTED)
 @REST
-def test_documented_requests_are_answered(served: Running, ask, what: str) -> None:
+def test_documented_requests_work(served: Running, ask, what: str) -> None:
     model, request = DOCUMENTED[what]
     outputs = ask(served, model, request)["outputs"]
     if model == "content-type-example":
@@ -78,7 +78,7 @@ def test_documented_requests_are_answered(served: Running, ask, what: str) -> No
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["infer", "stream"])
 @pytest.mark.parametrize("what", DOCUMENTED)
-def test_documented_requests_are_answered_over_grpc(
+def test_documented_requests_work_over_grpc(
     stub: GRPCInferenceServiceStub, what: str, streamed: bool
 ) -> None:
     model, request = DOCUMENTED[what]
@@ -100,9 +100,7 @@ def test_documented_requests_are_answered_over_grpc(
 @pytest.mark.parametrize("model", ["odd", "odd-cached", "odd-batched"])
 @pytest.mark.parametrize("what", ODDITIES)
 @REST
-def test_tensors_that_do_not_agree_with_themselves_pass_as_they_do_there(
-    served: Running, ask, what: str, model: str
-) -> None:
+def test_inconsistent_tensors_are_accepted_like_mlserver(served: Running, ask, what: str, model: str) -> None:
     (_, request), expected = ODDITIES[what]
     for _ in range(2 if model == "odd-cached" else 1):  # what is known already is answered alike
         [output] = ask(served, model, request)["outputs"]
@@ -111,7 +109,7 @@ def test_tensors_that_do_not_agree_with_themselves_pass_as_they_do_there(
         assert output["shape"] == [7, 3]
 
 
-def test_the_cache_tells_values_apart_that_are_equal_as_numbers(served: Running) -> None:
+def test_cache_distinguishes_equal_numbers_of_other_types(served: Running) -> None:
     request = deepcopy(ODDITIES["texts as FP32"][0][1])
     for data in (["1", "2.5"], [True, 2.5], [[1.0], [2.5]], [1.0, 2.5]):
         request["inputs"][0]["data"] = data
@@ -119,7 +117,7 @@ def test_the_cache_tells_values_apart_that_are_equal_as_numbers(served: Running)
         assert by_rest(served, "odd-cached", request)["outputs"][0]["data"] == data
 
 
-def test_an_input_that_does_not_fit_its_shape_shares_no_batch(served: Running) -> None:
+def test_input_not_matching_shape_is_not_batched(served: Running) -> None:
     """Where it shared one, its values would be taken for those of its neighbours."""
     sound = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 1], "data": [1.0, 2.0]}]}
     requests = []
@@ -138,7 +136,7 @@ def test_an_input_that_does_not_fit_its_shape_shares_no_batch(served: Running) -
             assert answer.status_code == 400, answer.text
 
 
-def test_an_answer_that_typed_contents_cannot_hold_is_named(
+def test_response_not_fitting_typed_contents_is_reported(
     served: Running, stub: GRPCInferenceServiceStub
 ) -> None:
     for what, expected in (
@@ -163,7 +161,7 @@ def test_an_answer_that_typed_contents_cannot_hold_is_named(
 
 
 @REST
-def test_an_answer_that_json_cannot_hold_is_a_failure_of_the_model(served: Running, ask) -> None:
+def test_response_not_fitting_json_is_model_failure(served: Running, ask) -> None:
     (model, request), _ = ODDITIES["nested answer"]
     request = {**request, "parameters": {"do": "unwritable"}}
     assert served.infer(model, request).status_code == 500
@@ -181,9 +179,7 @@ def test_an_answer_that_json_cannot_hold_is_a_failure_of_the_model(served: Runni
         ({"parameters": {"p": json.loads("[" * 40 + "]" * 40)}}, "nested deeper"),
     ],
 )
-def test_what_could_harm_the_server_is_refused_all_the_same(
-    served: Running, changes: dict, message: str
-) -> None:
+def test_harmful_requests_are_refused_anyway(served: Running, changes: dict, message: str) -> None:
     request = deepcopy(ODDITIES["nested answer"][0][1])
     request["inputs"][0] |= changes
     answer = served.infer("odd", request)
@@ -192,7 +188,7 @@ def test_what_could_harm_the_server_is_refused_all_the_same(
     assert served.infer("odd", ODDITIES["nested answer"][0][1]).status_code == 200
 
 
-def test_a_setting_checks_what_was_written_for_mlserver_too(served: Running) -> None:
+def test_validation_setting_applies_to_mlserver_models(served: Running) -> None:
     for what in ("booleans as FP32", "nested parameters"):
         assert served.infer("checked", ODDITIES[what][0][1]).status_code == 400
     misfit = served.infer("checked", ODDITIES["shape that does not fit"][0][1])

@@ -110,7 +110,7 @@ def folder(tmp_path):
     return root
 
 
-def test_documented_models_run_with_nothing_changed(serve, folder) -> None:
+def test_documented_models_run_unchanged(serve, folder) -> None:
     server: Running = serve(folder)
 
     streamed = server.infer("text-model", text("what is it"), "generate_stream")
@@ -140,7 +140,7 @@ def test_documented_models_run_with_nothing_changed(serve, folder) -> None:
     assert server.metric("shouted_count", model_name="shouting") == 1
 
 
-def test_a_program_starts_a_server_of_its_own(tmp_path) -> None:
+def test_program_starts_its_own_server(tmp_path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         """
@@ -238,7 +238,7 @@ def custom(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
     assert running.stop() == 0, running.text()
 
 
-def test_a_models_own_routes_follow_fastapis_rules(serve, tmp_path) -> None:
+def test_custom_routes_follow_fastapi_rules(serve, tmp_path) -> None:
     root = tmp_path / "models"
     write_model(root, "custom", "own_routes.Custom", CUSTOM, name="custom")
     server: Running = serve(root)
@@ -292,7 +292,7 @@ def test_a_models_own_routes_follow_fastapis_rules(serve, tmp_path) -> None:
         ("size=600&encoding=br", "gzip", "br", False),
     ],
 )
-def test_answers_of_a_models_own_routes_are_compressed(
+def test_custom_route_responses_are_compressed(
     custom: Running, query: str, accept: str, encoding: str | None, varies: bool
 ) -> None:
     with httpx.stream("GET", f"{custom.url}/long?{query}", headers={"Accept-Encoding": accept}) as answer:
@@ -304,7 +304,7 @@ def test_answers_of_a_models_own_routes_are_compressed(
     assert plain == b"x" * int(query.partition("&")[0].removeprefix("size="))
 
 
-def test_compression_that_is_off_is_off_for_a_models_own_routes(start, tmp_path) -> None:
+def test_disabled_compression_applies_to_custom_routes(start, tmp_path) -> None:
     root = tmp_path / "models"
     write_model(root, "custom", "own_routes.Custom", CUSTOM, name="custom")
     server: Running = start(root, INFERSTREAM_GZIP_ENABLED="false")

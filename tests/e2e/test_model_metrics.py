@@ -58,7 +58,7 @@ def test_counters_histograms_and_gauges_are_scraped(counting: Running, workers: 
     assert len(set(names)) == len(names)
 
 
-def test_counters_outlive_their_worker_and_the_model(counting: Running, workers: int, tmp_path: Path) -> None:
+def test_counters_survive_worker_and_model(counting: Running, workers: int, tmp_path: Path) -> None:
     ask(counting, 6)
     if workers:
         for pid in counting.workers():
@@ -73,7 +73,7 @@ def test_counters_outlive_their_worker_and_the_model(counting: Running, workers:
     assert not (tmp_path / "metrics").exists() or not list((tmp_path / "metrics").iterdir())
 
 
-def test_a_full_metrics_dir_ends_no_worker(start, tmp_path: Path) -> None:
+def test_full_metrics_dir_ends_no_worker(start, tmp_path: Path) -> None:
     write_model(tmp_path / "models", "counting", "counting.Counting", CODE, name="counting")
     with small_disk(tmp_path / "disk", "600k") as disk:
         settings = {"MLSERVER_METRICS_DIR": str(disk), "MLSERVER_PARALLEL_WORKERS": "2"}

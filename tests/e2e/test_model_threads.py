@@ -95,7 +95,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_one_thread_for_everything(server: Running, name: str) -> None:
+def test_model_code_runs_in_one_thread(server: Running, name: str) -> None:
     body = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [1, 1], "data": [1]}]}
     action = "infer_stream" if name in ("Streamed", "Stepped") else "infer"
     with ThreadPoolExecutor(8) as clients:

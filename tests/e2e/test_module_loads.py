@@ -73,7 +73,7 @@ WORKERS = pytest.mark.parametrize("workers", [0, 1])
 
 
 @WORKERS
-def test_a_reload_takes_new_code_of_one_model_alone_and_keeps_its_metrics(
+def test_reload_takes_new_code_of_one_model_and_keeps_metrics(
     tmp_path: Path, serve: Serve, workers: int
 ) -> None:
     write(tmp_path, "a", "a")
@@ -89,7 +89,7 @@ def test_a_reload_takes_new_code_of_one_model_alone_and_keeps_its_metrics(
 
 
 @WORKERS
-def test_a_load_that_fails_leaves_the_old_code_whole(tmp_path: Path, serve: Serve, workers: int) -> None:
+def test_failed_load_keeps_old_code(tmp_path: Path, serve: Serve, workers: int) -> None:
     folder = write(tmp_path, "a", "a")
     write(tmp_path, "b", "b")
     server = serve("--workers", str(workers))
@@ -102,7 +102,7 @@ def test_a_load_that_fails_leaves_the_old_code_whole(tmp_path: Path, serve: Serv
 
 
 @WORKERS
-def test_a_model_serves_on_while_another_with_its_modules_is_unloaded(
+def test_model_serves_while_another_with_its_modules_is_unloaded(
     tmp_path: Path, serve: Serve, workers: int
 ) -> None:
     write(tmp_path, "a", "a")
@@ -115,7 +115,7 @@ def test_a_model_serves_on_while_another_with_its_modules_is_unloaded(
 
 
 @WORKERS
-def test_versions_with_own_code_share_a_metric(tmp_path: Path, serve: Serve, workers: int) -> None:
+def test_versions_with_own_code_share_metric(tmp_path: Path, serve: Serve, workers: int) -> None:
     for version in ("1", "2"):
         write(tmp_path, version, version, name="m", parameters={"version": version})
     server = serve("--workers", str(workers))
@@ -124,7 +124,7 @@ def test_versions_with_own_code_share_a_metric(tmp_path: Path, serve: Serve, wor
 
 
 @WORKERS
-def test_models_and_reloads_choose_how_processes_start(tmp_path: Path, serve: Serve, workers: int) -> None:
+def test_models_and_reloads_select_process_start_method(tmp_path: Path, serve: Serve, workers: int) -> None:
     more = 'import multiprocessing\nmultiprocessing.set_start_method("spawn")\n\n\ndef who():\n    return utils.WHO'
     for who in "ab":
         write(tmp_path, who, who, more)
@@ -134,9 +134,7 @@ def test_models_and_reloads_choose_how_processes_start(tmp_path: Path, serve: Se
         assert call(server, who, "multiprocessing.Pool(1).apply(who)") == who
 
 
-def test_a_metric_with_other_labels_replaces_its_own_and_no_other_models(
-    tmp_path: Path, serve: Serve
-) -> None:
+def test_metric_with_changed_labels_replaces_only_its_own(tmp_path: Path, serve: Serve) -> None:
     write(tmp_path, "a", "a", 'SIZE = Gauge("my_size", "size", ["old"])')
     server = serve()
     write(tmp_path, "a", "a", 'SIZE = Gauge("my_size", "size", ["new"])')
@@ -151,15 +149,13 @@ def test_a_metric_with_other_labels_replaces_its_own_and_no_other_models(
         assert str(tmp_path / "models" / who / "model.py") in server.text()
 
 
-def test_two_metrics_of_one_name_in_one_module_stay_an_error(tmp_path: Path, serve: Serve) -> None:
+def test_duplicate_metric_in_one_module_is_an_error(tmp_path: Path, serve: Serve) -> None:
     write(tmp_path, "a", "a", 'Counter("my_total_calls", "calls")')
     server = serve()
     assert "Duplicated timeseries" in server.text()
 
 
-def test_a_thread_that_only_unpickles_gets_an_error_and_never_another_models_class(
-    tmp_path: Path, serve: Serve
-) -> None:
+def test_unpickling_thread_never_gets_class_of_other_model(tmp_path: Path, serve: Serve) -> None:
     for who in "ab":
         write(tmp_path, who, who)
     server = serve()
@@ -173,9 +169,7 @@ def test_a_thread_that_only_unpickles_gets_an_error_and_never_another_models_cla
     )
 
 
-def test_a_pickled_name_that_means_two_modules_is_an_error_that_names_both(
-    tmp_path: Path, serve: Serve
-) -> None:
+def test_ambiguous_pickled_name_is_an_error_naming_both_modules(tmp_path: Path, serve: Serve) -> None:
     write(tmp_path, "a", "a")
     (tmp_path / "utils.py").write_text('WHO = "shared"\n\n\nclass Plain:\n    who = WHO\n')
     write_model(tmp_path / "models", "plain", "other.M", dedent(MODEL).format(more=""))
@@ -186,7 +180,7 @@ def test_a_pickled_name_that_means_two_modules_is_an_error_that_names_both(
     assert call(server, "plain", "pickle.loads(b'cutils\\nPlain\\n.').who") == "shared"
 
 
-def test_a_model_without_a_module_does_not_get_another_models(tmp_path: Path, serve: Serve) -> None:
+def test_model_without_module_does_not_get_one_of_other_model(tmp_path: Path, serve: Serve) -> None:
     write(tmp_path, "a", "a")
     folder = write(tmp_path, "b", "b")
     server = serve()
@@ -199,7 +193,7 @@ def test_a_model_without_a_module_does_not_get_another_models(tmp_path: Path, se
 
 
 @WORKERS
-def test_artefacts_of_one_class_name_get_the_code_beside_them(
+def test_artefacts_with_same_class_name_use_adjacent_code(
     tmp_path: Path, serve: Serve, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for who in (1, 2, 3):
@@ -236,7 +230,7 @@ LINES = {
 @WORKERS
 @pytest.mark.parametrize("target", ["src/pkg/app.py", "src/pkg/app.py:app", "src/pkg"])
 @pytest.mark.parametrize("line", [*LINES, "class"])
-def test_an_app_in_a_package_is_served_by_its_file(
+def test_app_in_package_is_served_by_file(
     tmp_path: Path, serve: Serve, line: str, target: str, workers: int
 ) -> None:
     if line == "class" and target != "src/pkg/app.py":

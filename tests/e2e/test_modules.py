@@ -404,11 +404,11 @@ PATHS = {"a": "a", "b": "b", "1": "m/versions/1", "2": "m/versions/2"}
 
 
 @pytest.mark.parametrize("what", ["in load", *ROWS])
-def test_each_model_gets_its_own_modules(server: Running, what: str) -> None:
+def test_each_model_has_its_own_modules(server: Running, what: str) -> None:
     assert {who: call(server, path, what) for who, path in PATHS.items()} == {who: who for who in PATHS}
 
 
-def test_a_module_of_the_path_is_one_for_all_models(server: Running) -> None:
+def test_module_on_path_is_shared_by_models(server: Running) -> None:
     if front_ends(server):
         pytest.skip("each front end imports it")
     assert len({call(server, path, "shared") for path in PATHS.values()}) == 1

@@ -52,24 +52,24 @@ def said(response: dict) -> str:
     return response["outputs"][0]["data"][0]
 
 
-def test_v2_answers_below_the_prefix(mounted: Host) -> None:
+def test_v2_works_below_prefix(mounted: Host) -> None:
     assert mounted.infer("echo", fp32([1.0, 2.0])).json()["outputs"][0]["data"] == [1.0, 2.0]
     assert httpx.get(f"{mounted.url}/v2/health/ready").status_code == 200
     assert httpx.get(f"{mounted.url}/v2/models/echo").json()["name"] == "echo"
     assert mounted.infer("nobody", text()).status_code == 404
 
 
-def test_the_documentation_names_the_prefix(mounted: Host) -> None:
+def test_documentation_contains_prefix(mounted: Host) -> None:
     assert 'src="/models/page/page.js"' in httpx.get(f"{mounted.url}/v2/docs").text
     document = httpx.get(f"{mounted.url}/v2/docs/dataplane.json").json()
     assert document["servers"] == [{"url": "/models"}]
 
 
-def test_the_repository_is_closed_because_nobody_knows_who_can_reach_it(mounted: Host) -> None:
+def test_repository_is_closed_if_host_is_unknown(mounted: Host) -> None:
     assert httpx.post(f"{mounted.url}/v2/repository/index", timeout=30).status_code == 403
 
 
-def test_pages_are_asked_for_and_names_are_the_hosts_affair(mounted: Host) -> None:
+def test_page_is_opt_in_and_host_names_are_unchecked(mounted: Host) -> None:
     assert mounted.infer("echo", fp32([1.0]), headers={"Host": "models.example"}).status_code == 200
     page = {"Host": "models.example", "Origin": "https://models.example"}
     assert mounted.infer("echo", fp32([1.0]), headers=page).status_code == 200
@@ -78,7 +78,7 @@ def test_pages_are_asked_for_and_names_are_the_hosts_affair(mounted: Host) -> No
         assert httpx.get(f"{mounted.url}/v2/models", headers={"Origin": origin}).status_code == 403
 
 
-def test_events_arrive_one_by_one(mounted: Host) -> None:
+def test_events_arrive_immediately(mounted: Host) -> None:
     url = f"{mounted.url}/v2/models/streaming/infer_stream"
     with httpx.Client(timeout=20) as client:
         with connect_sse(client, "POST", url, json=text(parameters={"items": 3})) as source:
@@ -95,20 +95,20 @@ def test_events_arrive_one_by_one(mounted: Host) -> None:
         ("/v2/models/slow/generate", {"seconds": 600}, "generate"),
     ],
 )
-def test_a_client_that_leaves_ends_its_call(mounted: Host, path: str, request_: dict, name: str) -> None:
+def test_disconnect_ends_call(mounted: Host, path: str, request_: dict, name: str) -> None:
     mounted.leave_during(path, json.dumps(text(id=name, parameters=request_)).encode())
     eventually(lambda: mounted.noted(f"finally {name}"))
     assert not any(fault in mounted.text() for fault in ("in ASGI", "never retrieved", "ERROR"))
 
 
-def test_a_connection_goes_on_after_its_requests(mounted: Host) -> None:
+def test_connection_is_reused(mounted: Host) -> None:
     with httpx.Client(timeout=20) as client:
         for _ in range(3):
             response = client.post(f"{mounted.url}/v2/models/echo/infer", json=fp32([1.0]))
             assert response.status_code == 200
 
 
-def test_a_websocket_carries_many_requests(mounted: Host) -> None:
+def test_websocket_carries_many_requests(mounted: Host) -> None:
     with talk(mounted, "streaming") as socket:
         ask(socket, text(id="one", parameters={"items": 2}))
         items = [answer(socket) for _ in range(3)]
@@ -124,7 +124,7 @@ def test_a_websocket_carries_many_requests(mounted: Host) -> None:
         eventually(lambda: mounted.noted("finally three"))
 
 
-def test_a_websocket_feeds_a_call_and_its_end_is_heard(mounted: Host) -> None:
+def test_websocket_feeds_call_and_signals_its_end(mounted: Host) -> None:
     with talk(mounted, "collecting") as socket:
         ask(socket, text("a", id="fed", part="first"))
         ask(socket, text("b", id="fed", part="last"))
@@ -135,14 +135,14 @@ def test_a_websocket_feeds_a_call_and_its_end_is_heard(mounted: Host) -> None:
     eventually(lambda: mounted.noted("finally left"))
 
 
-def test_a_websocket_to_nobody_is_refused_as_http_refuses(mounted: Host) -> None:
+def test_websocket_to_missing_model_is_refused_like_http(mounted: Host) -> None:
     with pytest.raises(InvalidStatus) as refused, talk(mounted, "nobody"):
         pass
     assert refused.value.response.status_code == 404
     assert b"nobody" in refused.value.response.body
 
 
-def test_a_stop_drains_unloads_and_ends_the_workers(server: str, workers: int, tmp_path: Path) -> None:
+def test_stop_drains_unloads_and_ends_workers(server: str, workers: int, tmp_path: Path) -> None:
     mounted = host(server, "app", write_host(tmp_path), workers)
     assert mounted.infer("leaving", text()).status_code == 200
     below = pids_below(mounted.process.pid)
@@ -158,7 +158,7 @@ def test_a_stop_drains_unloads_and_ends_the_workers(server: str, workers: int, t
     eventually(lambda: not any(map(is_alive, below)))
 
 
-def test_an_application_that_nobody_started_says_what_to_do(server: str, tmp_path: Path) -> None:
+def test_unstarted_application_reports_what_to_do(server: str, tmp_path: Path) -> None:
     mounted = host(server, "forgotten", write_host(tmp_path), 0)
     refused = mounted.infer("echo", fp32([1.0]))
     assert refused.status_code == 503
@@ -169,7 +169,7 @@ def test_an_application_that_nobody_started_says_what_to_do(server: str, tmp_pat
     mounted.stop()
 
 
-def test_an_application_of_its_own_is_started_by_the_server(server: str, tmp_path: Path) -> None:
+def test_standalone_application_is_started_by_server(server: str, tmp_path: Path) -> None:
     alone = host(server, "alone", write_host(tmp_path), 0, prefix="")
     assert alone.infer("echo", fp32([1.0])).status_code == 200
     alone.process.send_signal(signal.SIGTERM)
@@ -177,7 +177,7 @@ def test_an_application_of_its_own_is_started_by_the_server(server: str, tmp_pat
     assert alone.noted("unloaded")
 
 
-def test_a_route_that_hides_one_of_ours_is_an_error_at_start(server: str, tmp_path: Path) -> None:
+def test_shadowed_route_is_an_error_at_startup(server: str, tmp_path: Path) -> None:
     models = write_host(tmp_path)
     with pytest.raises(AssertionError, match=r'route "/models/v2/\{what\}" hides "/models/v2/'):
         host(server, "hidden", models, 0)
@@ -198,7 +198,7 @@ def tensor(name: str, values: list) -> triton.InferInput:
     return found
 
 
-def test_a_grpc_server_of_somebody_else_answers_with_our_services(services: Host) -> None:
+def test_foreign_grpc_server_serves_our_services(services: Host) -> None:
     with triton.InferenceServerClient(services.grpc) as client:
         assert client.is_server_ready()
         assert client.is_model_ready("echo")
@@ -208,7 +208,7 @@ def test_a_grpc_server_of_somebody_else_answers_with_our_services(services: Host
             client.infer("nobody", [tensor("text", ["hi"])])
 
 
-def test_a_grpc_server_of_somebody_else_streams(services: Host) -> None:
+def test_foreign_grpc_server_streams(services: Host) -> None:
     received: list = []
     with triton.InferenceServerClient(services.grpc) as client:
         client.start_stream(lambda result, error: received.append((result, error)))
@@ -221,7 +221,7 @@ def test_a_grpc_server_of_somebody_else_streams(services: Host) -> None:
     assert [result.as_numpy("output")[0] for result, _ in received[:3]] == [b"item 0", b"item 1", b"item 2"]
 
 
-def test_services_that_nobody_started_are_unavailable(tmp_path: Path) -> None:
+def test_unstarted_services_are_unavailable(tmp_path: Path) -> None:
     models = write_host(tmp_path)
     running = Host(models, 0, str(tmp_path / "host.py"), "forgotten")
     with triton.InferenceServerClient(running.grpc) as client:
@@ -231,7 +231,7 @@ def test_services_that_nobody_started_are_unavailable(tmp_path: Path) -> None:
     assert running.stop() == 0, running.text()
 
 
-def test_the_example_serves_below_its_prefix(server: str, tmp_path: Path) -> None:
+def test_example_serves_below_prefix(server: str, tmp_path: Path) -> None:
     example = Path(__file__).parents[2] / "examples" / "mounted"
     (tmp_path / "host.py").write_text(
         (example / "app.py").read_text().replace("__file__", repr(str(example / "app.py")))
@@ -262,7 +262,7 @@ print("and goes on")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_program_serves_a_class_of_its_own_until_a_signal(number: signal.Signals, tmp_path: Path) -> None:
+def test_program_serves_its_class_until_signal(number: signal.Signals, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(SERVE)
     output = tmp_path / "output"

@@ -57,14 +57,14 @@ def test_tokens_are_counted_once(numbered: Running) -> None:
             grown(numbered, name, start, COUNT * count, model=model)
 
 
-def test_each_stream_in_steps_has_waited_once(numbered: Running) -> None:
+def test_each_stepped_stream_counts_one_wait(numbered: Running) -> None:
     before = numbered.metric("inferstream_step_wait_seconds_count", model="steps")
     ask(numbered, "steps")
     grown(numbered, "inferstream_step_wait_seconds_count", before, COUNT, model="steps")
     assert 0 < numbered.metric("inferstream_step_wait_seconds_sum", model="steps") < 60
 
 
-def test_a_model_says_how_long_it_took_to_load(numbered: Running) -> None:
+def test_load_duration_is_reported(numbered: Running) -> None:
     assert 0 < numbered.metric("inferstream_model_load_seconds", model="words") < 60
     index = numbered.url + "/v2/repository/models/saying/"
     assert httpx.post(index + "unload", json={}).status_code == 200
@@ -73,7 +73,7 @@ def test_a_model_says_how_long_it_took_to_load(numbered: Running) -> None:
     assert 0 < numbered.metric("inferstream_model_load_seconds", model="saying") < 60
 
 
-def test_the_buckets_are_those_of_the_settings(numbered: Running) -> None:
+def test_buckets_come_from_settings(numbered: Running) -> None:
     ask(numbered, "words")
     page = httpx.get(f"{numbered.url}/metrics").text
     name = "inferstream_time_between_items_seconds_bucket"
@@ -84,7 +84,7 @@ def test_the_buckets_are_those_of_the_settings(numbered: Running) -> None:
     assert numbered.metric(name, model="words", le="+Inf") >= 3 * COUNT
 
 
-def test_wrong_buckets_end_the_start_with_one_line(tmp_path: Path) -> None:
+def test_invalid_buckets_abort_startup_with_one_line(tmp_path: Path) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
     (folder / "settings.json").write_text('{"metrics_buckets": {"requests": [2, 1]}}')

@@ -11,8 +11,8 @@ import h2.events
 import httpx
 import pytest
 
-from inferstream.keys.file import VARIABLE
-from inferstream.keys.secret import digest_of, new_key
+from inferstream.plugins.keys.file import VARIABLE
+from inferstream.plugins.keys.secret import hash_key, new_key
 from tests.serving import Running, eventually, write_model
 
 CODE = """
@@ -38,7 +38,7 @@ SCOPES = ["infer", "stream", "repository", "metrics"]
 KEYS = {
     "version": 1,
     "keys": [
-        {"id": id, "principal": id, "sha256": digest_of(key).hex(), "scopes": scopes, "models": models}
+        {"id": id, "principal": id, "sha256": hash_key(key).hex(), "scopes": scopes, "models": models}
         for id, key, scopes, models in (
             ("full", FULL, SCOPES, ["*"]),
             ("limited", LIMITED, ["infer"], ["other"]),
@@ -162,7 +162,7 @@ UPGRADE = {
 
 
 @pytest.mark.parametrize("way", [*SAME, *OTHER])
-def test_no_way_leads_around_the_check(served: Running, http2: Http2, way: str) -> None:
+def test_odd_paths_do_not_bypass_the_check(served: Running, http2: Http2, way: str) -> None:
     for path, body in ROUTES.items():
         odd = written(way, path)
         unknown, limited, full = found = [status(served, odd, body, key) for key in KEYS_SENT]
@@ -176,7 +176,7 @@ def test_no_way_leads_around_the_check(served: Running, http2: Http2, way: str) 
             assert full in (400, 404, 426) or path.startswith("/own/item/"), odd
 
 
-def test_no_upgrade_leads_around_the_check(served: Running) -> None:
+def test_upgrades_do_not_bypass_the_check(served: Running) -> None:
     for way in (*SAME, *OTHER):
         odd = written(way, "/v2/models/shout/stream")
         found = [status(served, odd, b"", key, UPGRADE) for key in KEYS_SENT]
@@ -186,7 +186,7 @@ def test_no_upgrade_leads_around_the_check(served: Running) -> None:
             assert {*found} <= {400, 401, 403, 404}, odd
 
 
-def test_no_other_path_is_an_rpc(http2: Http2) -> None:
+def test_odd_paths_are_not_rpcs(http2: Http2) -> None:
     for way in OTHER:
         odd = written(way, "/inference.GRPCInferenceService/ServerReady")
         for key in KEYS_SENT:

@@ -82,7 +82,7 @@ def test_a_chat(serving: Running) -> None:
     assert answer.created_at.endswith("Z")
 
 
-def test_a_stream_is_lines_of_json(serving: Running) -> None:
+def test_stream_is_ndjson(serving: Running) -> None:
     """It is what a request asks for that does not say."""
     answer = httpx.post(f"{serving.url}/api/chat", json={"model": "assistant", "messages": said("hi")})
     assert answer.headers["content-type"] == "application/x-ndjson"
@@ -122,9 +122,7 @@ def test_a_completion(serving: Running) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_request_without_a_prompt_loads_the_model_and_does_not_call_it(
-    serving: Running, stream: bool
-) -> None:
+def test_request_without_prompt_only_loads_model(serving: Running, stream: bool) -> None:
     """Ollama's command sends an empty prompt; the client for Python leaves it out."""
     for empty in (None, ""):
         answer = client(serving.url).generate(model="continuing", prompt=empty, stream=stream)
@@ -137,7 +135,7 @@ def test_a_request_without_a_prompt_loads_the_model_and_does_not_call_it(
         client(serving.url).generate(model="nobody", prompt="")
 
 
-def test_the_turns_reach_the_model(serving: Running) -> None:
+def test_messages_reach_model(serving: Running) -> None:
     turns = [
         {"role": "system", "content": "s"},
         {"role": "assistant", "tool_calls": [{"function": {"name": "weather", "arguments": CITY}}]},
@@ -173,7 +171,7 @@ def test_images_reach_the_model(texts: Running) -> None:
         ("mixed", "", ["weather", "time"]),
     ],
 )
-def test_calls_of_tools(serving: Running, said: str, text: str, names: list[str]) -> None:
+def test_tool_calls(serving: Running, said: str, text: str, names: list[str]) -> None:
     message = chat(serving, said, tools=TOOLS).message
     assert message.content == text
     assert [call.function.name for call in message.tool_calls] == names
@@ -200,7 +198,7 @@ def test_functions_are_tools(serving: Running) -> None:
         (SCHEMA, {"type": "json_schema", "json_schema": {"name": "output", "schema": SCHEMA}}),
     ],
 )
-def test_a_format_reaches_the_model(serving: Running, format: object, given: dict) -> None:
+def test_format_reaches_model(serving: Running, format: object, given: dict) -> None:
     assert json.loads(chat(serving, "hi", format=format).message.content) == {"format": given}
 
 
@@ -235,7 +233,7 @@ def test_options_reach_the_model(serving: Running) -> None:
         ({"stop": ["wör"]}, "Hello ", "stop"),
     ],
 )
-def test_why_a_text_ends(serving: Running, options: dict, text: str, reason: str) -> None:
+def test_done_reasons(serving: Running, options: dict, text: str, reason: str) -> None:
     answer = chat(serving, "hi", options=options)
     assert (answer.message.content, answer.done_reason) == (text, reason)
 
@@ -259,7 +257,7 @@ def test_embeddings(texts: Running) -> None:
         asked.embed(model="words", input="a")
 
 
-def test_what_there_is_to_call(serving: Running) -> None:
+def test_lists_models(serving: Running) -> None:
     asked = client(serving.url)
     assert {model.model for model in asked.list().models} == {"assistant", "continuing"}
     assert {model.model for model in asked.ps().models} == {"assistant", "continuing"}
@@ -277,14 +275,14 @@ def test_what_there_is_to_call(serving: Running) -> None:
     assert too_much.status_code == 413
 
 
-def test_the_command_learns_with_head_that_the_server_is_there(serving: Running) -> None:
+def test_head_request_shows_server_is_running(serving: Running) -> None:
     with httpx.Client(base_url=serving.url, timeout=20) as connection:
         answer = connection.head("/")
         assert (answer.status_code, answer.content) == (200, b"")
         assert connection.get("/api/version").json()["version"]  # no body is left on the connection
 
 
-def test_a_model_by_its_version(texts: Running) -> None:
+def test_model_by_version(texts: Running) -> None:
     for name in ("versions", "versions:1", "versions:latest"):
         answer = client(texts.url).chat(model=name, messages=said("hi"))
         assert (answer.model, answer.message.content) == (name, "all of hi")
@@ -319,7 +317,7 @@ def test_errors(serving: Running, changes: dict, status: int, message: str) -> N
     assert "canary" not in answer.text
 
 
-def test_a_failure_in_a_stream_is_raised_by_the_client(serving: Running) -> None:
+def test_client_raises_mid_stream_failure(serving: Running) -> None:
     pieces = []
     with pytest.raises(ollama.ResponseError, match="failed"):
         for part in client(serving.url).chat(model="assistant", messages=said("fail"), stream=True):
@@ -328,7 +326,7 @@ def test_a_failure_in_a_stream_is_raised_by_the_client(serving: Running) -> None
 
 
 @pytest.mark.parametrize("model", ["words", "blocking-words", "steps"])
-def test_leaving_a_stream_ends_the_model(texts: Running, model: str) -> None:
+def test_cancelled_stream_ends_model(texts: Running, model: str) -> None:
     text = prompt()
     options = {"endless": True}
     stream = client(texts.url).chat(model=model, messages=said(text), options=options, stream=True)
@@ -339,7 +337,7 @@ def test_leaving_a_stream_ends_the_model(texts: Running, model: str) -> None:
     eventually(lambda: idle(texts))
 
 
-async def test_giving_up_a_whole_chat_ends_the_model(texts: Running) -> None:
+async def test_abandoned_chat_ends_model(texts: Running) -> None:
     text = prompt()
     async with ollama.AsyncClient(host=texts.url, timeout=20) as asked:
         options = {"endless": True}
@@ -349,7 +347,7 @@ async def test_giving_up_a_whole_chat_ends_the_model(texts: Running) -> None:
         await asyncio.to_thread(ended, texts, text)
 
 
-def test_a_silent_stream_has_pieces_without_a_text(start, tmp_path: Path) -> None:
+def test_silent_stream_sends_empty_chunks(start, tmp_path: Path) -> None:
     from tests.texts import write_text_models
 
     running = start(write_text_models(tmp_path / "models", sse_heartbeat=0.1))
@@ -372,7 +370,7 @@ UNSERVED = {
 """Public methods of the client that no test here calls, and why."""
 
 
-def test_every_method_of_the_client_is_tested_or_left_out_for_a_reason() -> None:
+def test_every_client_method_is_tested_or_excused() -> None:
     functions = inspect.getmembers(ollama.Client, inspect.isfunction)
     public = {name for name, _ in functions if not name.startswith("_")}
     assert public == SERVED | UNSERVED.keys()

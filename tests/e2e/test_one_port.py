@@ -98,7 +98,7 @@ def _ask_by_other_protocols(encrypted: OnePort) -> None:
         assert json.loads(socket.recv(timeout=20))["outputs"][0]["data"] == ["item 0"]
 
 
-def test_a_client_certificate_has_the_same_names_over_each_protocol(encrypted: OnePort) -> None:
+def test_client_certificate_has_same_names_over_each_protocol(encrypted: OnePort) -> None:
     names = set()
     for client in (encrypted.http(), encrypted.http2()):
         with client:
@@ -107,7 +107,7 @@ def test_a_client_certificate_has_the_same_names_over_each_protocol(encrypted: O
     assert names == {"127.0.0.1,localhost"} or names == {"localhost,127.0.0.1"}
 
 
-def test_tritons_clients_share_a_port(plain: Running) -> None:
+def test_triton_clients_share_a_port(plain: Running) -> None:
     for library in (tritonclient.grpc, tritonclient.http):
         client = library.InferenceServerClient(f"127.0.0.1:{plain.http_port}")
 
@@ -115,7 +115,7 @@ def test_tritons_clients_share_a_port(plain: Running) -> None:
 
 
 @pytest.mark.parametrize("version", ["--http1.1", "--http2-prior-knowledge"])
-def test_curl_gets_the_same_over_each_protocol(plain: Running, version: str) -> None:
+def test_curl_gets_same_response_over_each_protocol(plain: Running, version: str) -> None:
     url = f"{plain.url}/v2/models/echo/infer"
     found = subprocess.run(
         ["curl", "-sS", version, "-w", "\n%{http_version} %{http_code}", url, "-d", json.dumps(fp32([1.5]))],
@@ -131,7 +131,7 @@ def test_curl_gets_the_same_over_each_protocol(plain: Running, version: str) -> 
 
 @pytest.mark.parametrize("path", ["/v2", "/docs", "/openapi.json", "/v2/models/echo", "/v2/nothing"])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
-def test_responses_are_those_of_http_1(plain: Running, http2: httpx.Client, method: str, path: str) -> None:
+def test_responses_equal_http_1(plain: Running, http2: httpx.Client, method: str, path: str) -> None:
     old = httpx.request(method, f"{plain.url}{path}")
     new = http2.request(method, path)
     assert new.http_version == "HTTP/2"
@@ -140,7 +140,7 @@ def test_responses_are_those_of_http_1(plain: Running, http2: httpx.Client, meth
     assert [*new.headers.keys() - hop] == [*old.headers.keys() - hop]
 
 
-def test_a_body_without_a_length(http2: httpx.Client) -> None:
+def test_body_without_length(http2: httpx.Client) -> None:
     body = json.dumps(fp32([1.5] * 10_000)).encode()
     pieces = (body[at : at + 1000] for at in range(0, len(body), 1000))
     answer = http2.post("/v2/models/echo/infer", content=pieces)
@@ -148,7 +148,7 @@ def test_a_body_without_a_length(http2: httpx.Client) -> None:
     assert len(answer.json()["outputs"][0]["data"]) == 10_000
 
 
-def test_a_large_body_and_a_large_response(http2: httpx.Client) -> None:
+def test_large_body_and_large_response(http2: httpx.Client) -> None:
     """More than the windows of a stream and of a connection, and than what is counted as it arrives."""
     values = [1.5] * 1_200_000
     answer = http2.post("/v2/models/echo/infer", json=fp32(values))
@@ -156,7 +156,7 @@ def test_a_large_body_and_a_large_response(http2: httpx.Client) -> None:
     assert answer.json()["outputs"][0]["data"] == values
 
 
-def test_a_body_that_is_too_large(plain: Running, tmp_path: Path) -> None:
+def test_oversized_body(plain: Running, tmp_path: Path) -> None:
     (tmp_path / "body").write_bytes(b" " * 6_000_001)
     url = f"{plain.url}/v2/models/echo/infer"
     command = ["curl", "-sS", "--http2-prior-knowledge", "-w", "\n%{http_code}", url, "--data-binary"]
@@ -168,14 +168,14 @@ def test_a_body_that_is_too_large(plain: Running, tmp_path: Path) -> None:
     assert "6000000" in json.loads(body)["error"]
 
 
-def test_the_authority_is_the_host(http2: httpx.Client) -> None:
+def test_authority_is_host(http2: httpx.Client) -> None:
     """A page with a rebound name reads nothing, as over HTTP/1."""
     assert http2.get("/v2", headers={"host": "evil.example"}).status_code == 403
     answer = http2.post("/v2/models/echo/infer", json=fp32([1.5]), headers={"host": "evil.example"})
     assert answer.status_code == 403
 
 
-def test_equal_ports_are_one(start, tmp_path: Path) -> None:
+def test_equal_ports_are_shared(start, tmp_path: Path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
     free = Running(folder)
@@ -187,7 +187,7 @@ def test_equal_ports_are_one(start, tmp_path: Path) -> None:
         assert GRPCInferenceServiceStub(channel).ModelInfer(message(), timeout=20).outputs
 
 
-def test_a_certificate_of_grpc_alone_is_an_error(start, tmp_path: Path) -> None:
+def test_certificate_only_for_grpc_is_an_error(start, tmp_path: Path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "who", "who.Who", WHO)
     files = Authority(tmp_path / "files").issue("server")

@@ -17,8 +17,8 @@ for package in ("torch", "transformers", "llguidance"):
     pytest.importorskip(package)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+from tests.plugins.llm.transformers import tiny
 from tests.serving import Running
-from tests.unit.runtimes.transformers import tiny
 
 SAID = [{"role": "user", "content": "one"}]
 MOST = {"max_tokens": 6}
@@ -180,7 +180,7 @@ A, B = 40, 41
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_options_of_tokens_are_applied(served: Running, alone: tiny.Alone, transport: str) -> None:
+def test_token_options_are_applied(served: Running, alone: tiny.Alone, transport: str) -> None:
     a, b = (alone.tokenizer.decode([each]) for each in (A, B))
     two = {"allowed_token_ids": [A, B], "logit_bias": {str(A): 100}, **MOST}
     ending = {"allowed_token_ids": [0, A], "logit_bias": {"0": 100}, **MOST}
@@ -212,7 +212,7 @@ def test_wrong_options_are_named(served: Running, transport: str) -> None:
         assert name in TRANSPORTS[transport](served, "one", {**MOST, name: value}), name
 
 
-def test_a_form_ends_a_text_whatever_its_least_tokens(served: Running) -> None:
+def test_format_ends_text_before_min_tokens(served: Running) -> None:
     form = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "integer"}}}
     body = {"model": "tiny", "messages": SAID, "response_format": form, "min_tokens": 3, **MOST}
     assert "min_tokens is not taken with response_format" in refused(
@@ -220,7 +220,7 @@ def test_a_form_ends_a_text_whatever_its_least_tokens(served: Running) -> None:
     )
 
 
-def test_stop_strings_end_nothing_before_the_least_tokens(served: Running, alone: tiny.Alone) -> None:
+def test_stop_strings_have_no_effect_before_min_tokens(served: Running, alone: tiny.Alone) -> None:
     a = alone.tokenizer.decode([A])
     body = {"model": "tiny", "prompt": "one", "logit_bias": {str(A): 100}, "stop": [a], **MOST}
     for least, text in ((0, ""), (2, a * 2), (6, a * 6)):
@@ -229,7 +229,7 @@ def test_stop_strings_end_nothing_before_the_least_tokens(served: Running, alone
 
 
 @pytest.mark.parametrize("transport", RAW)
-def test_a_prompt_of_token_numbers(served: Running, alone: tiny.Alone, transport: str) -> None:
+def test_token_id_prompt(served: Running, alone: tiny.Alone, transport: str) -> None:
     numbers = alone.tokenizer("one two")["input_ids"]
     ask = RAW[transport]
     given = {"token_ids": True, **MOST}

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from inferstream.text.decisive_options import NEUTRAL
+from inferstream.plugins.text.decisive_options import NEUTRAL
 from scripts.options_reference import APPLIED, ARGUMENT, HINT, REFUSED, UNUSED, outcomes, render
 from tests.api_fields import APIS, CHAT, COMPLETIONS, EMBEDDINGS, OLLAMA_CHAT, OLLAMA_EMBED, Api
 from tests.serving import Running
@@ -65,8 +65,8 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def runtimes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for package in ("torch", "transformers", "llguidance"):
         pytest.importorskip(package)
-    from tests.unit.runtimes import transformer_models
-    from tests.unit.runtimes.transformers import tiny
+    from tests.artefacts import transformer_models
+    from tests.plugins.llm.transformers import tiny
 
     folder = tmp_path_factory.mktemp("options") / "models"
     tiny.write(folder / "tiny")
@@ -74,7 +74,7 @@ def runtimes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     transformer_models.sentences(folder / "vectors" / "artefacts")
     settings = {
         "name": "vectors",
-        "implementation": "inferstream.runtimes.embeddings.EmbeddingsModel",
+        "implementation": "inferstream.plugins.llm.embeddings.EmbeddingsModel",
         "parameters": {"uri": "./artefacts", "extra": {"backend": "transformers"}},
     }
     (folder / "vectors" / "model-settings.json").write_text(json.dumps(settings))
@@ -135,7 +135,7 @@ def check_all(url: str, api: Api, model: str, expected: Callable[[str], str]) ->
 
 
 @EVERY_API
-def test_a_function_with_arguments(functions: str, api: Api) -> None:
+def test_typed_function(functions: str, api: Api) -> None:
     def expected(name: str) -> str:
         outcome = outcomes(api, name)[0]
         return APPLIED if outcome == ARGUMENT else outcome
@@ -144,7 +144,7 @@ def test_a_function_with_arguments(functions: str, api: Api) -> None:
 
 
 @EVERY_API
-def test_a_function_without_arguments(functions: str, api: Api) -> None:
+def test_untyped_function(functions: str, api: Api) -> None:
     def expected(name: str) -> str:
         if (outcome := outcomes(api, name)[0]) == ARGUMENT:
             return REFUSED if name == "logit_bias" else UNUSED
@@ -154,12 +154,12 @@ def test_a_function_without_arguments(functions: str, api: Api) -> None:
 
 
 @EVERY_API
-def test_our_own_runtimes(runtimes: str, api: Api) -> None:
+def test_own_runtimes(runtimes: str, api: Api) -> None:
     check_all(runtimes, api, "tiny", lambda name: outcomes(api, name)[1])
 
 
 @pytest.mark.parametrize("api", [CHAT, COMPLETIONS, OLLAMA_CHAT, OLLAMA_EMBED], ids=lambda api: api.title)
-def test_neutral_values_are_taken(functions: str, runtimes: str, api: Api) -> None:
+def test_neutral_values_are_accepted(functions: str, runtimes: str, api: Api) -> None:
     neutral = {**NEUTRAL, "min_tokens": 0, "truncate": api is OLLAMA_EMBED}
     if api is COMPLETIONS:
         del neutral["best_of"]
@@ -168,7 +168,7 @@ def test_neutral_values_are_taken(functions: str, runtimes: str, api: Api) -> No
         assert (status, answer) == asked(url, api, model_of(api, language), {**api.body})
 
 
-def test_the_table_is_that_of_the_code() -> None:
+def test_table_matches_code() -> None:
     page = Path(__file__).parents[2] / "docs" / "options.md"
     assert page.read_text() == render(), "make options"
 
@@ -195,9 +195,7 @@ def fields_of(module: str, name: str) -> set[str]:
         ("ollama", "ollama._types", "Options", "Ollama options", set()),
     ],
 )  # fmt: skip
-def test_the_fields_are_those_of_the_reference(
-    package: str, module: str, kind: str, title: str, without: set[str]
-) -> None:
+def test_fields_match_reference(package: str, module: str, kind: str, title: str, without: set[str]) -> None:
     if find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     [api] = [api for api in APIS if api.title == title]

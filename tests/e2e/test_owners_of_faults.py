@@ -451,7 +451,7 @@ WRONG_ROWS += pairwise(list(WRONG_JSON), ["REST", "SSE", "WebSocket", "generate"
 
 
 @pytest.mark.parametrize(("wrong", "transport", "model", "place"), WRONG_ROWS)
-def test_a_wrong_input_is_named_and_not_logged(
+def test_invalid_input_is_named_and_not_logged(
     server_of: Server, wrong: str, transport: str, model: str, place: str
 ) -> None:
     tensors, named = (WRONG_TENSORS | WRONG_JSON)[wrong]
@@ -502,7 +502,7 @@ WRONG_REQUESTS: dict[str, tuple[str, Any, int, str]] = {
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("wrong", WRONG_REQUESTS)
-def test_a_wrong_request_is_named_and_not_logged(server_of: Server, wrong: str, place: str) -> None:
+def test_invalid_request_is_named_and_not_logged(server_of: Server, wrong: str, place: str) -> None:
     path, body, status, named = WRONG_REQUESTS[wrong]
     running = server_of("add", place)
     before = len(running.text())
@@ -544,7 +544,7 @@ FAULT_ROWS += pairwise(STREAMED, STREAMS, PLACES)
 
 
 @pytest.mark.parametrize(("model", "transport", "place"), FAULT_ROWS)
-def test_a_fault_of_a_model_is_logged_once(server_of: Server, model: str, transport: str, place: str) -> None:
+def test_model_error_is_logged_once(server_of: Server, model: str, transport: str, place: str) -> None:
     running = server_of(model, place)
     before = len(running.text())
     found = TRANSPORTS[transport](running, model, [x()])
@@ -570,7 +570,7 @@ WRONG_ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     ("wrong", "transport", "model", "place"),
     pairwise(list(WRONG_ARGUMENTS), list(ARGUMENTS), ["add", "total"], PLACES),
 )
-def test_a_wrong_argument_is_named_and_not_logged(
+def test_invalid_argument_is_named_and_not_logged(
     server_of: Server, wrong: str, transport: str, model: str, place: str
 ) -> None:
     arguments, named = WRONG_ARGUMENTS[wrong]
@@ -588,7 +588,7 @@ ARGUMENT_ROWS += pairwise(("late", "odd", "later"), ["generate_stream"], PLACES)
 
 
 @pytest.mark.parametrize(("model", "transport", "place"), ARGUMENT_ROWS)
-def test_a_fault_of_a_function_with_arguments_is_logged_once(
+def test_typed_function_error_is_logged_once(
     server_of: Server, model: str, transport: str, place: str
 ) -> None:
     running = server_of(model, place)
@@ -603,9 +603,7 @@ def test_a_fault_of_a_function_with_arguments_is_logged_once(
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("action", ["infer", "generate"])
-def test_a_function_that_streams_is_refused_before_it_runs(
-    server_of: Server, action: str, place: str
-) -> None:
+def test_streaming_function_is_refused_before_it_runs(server_of: Server, action: str, place: str) -> None:
     running = server_of("counted", place)
     before = len(running.text())
     body = {"inputs": [x(data=[3])]} if action == "infer" else {"x": 3}
@@ -624,7 +622,7 @@ PROMPTS = [
 
 
 @pytest.mark.parametrize(("prompt", "stream", "place"), pairwise(PROMPTS, [False, True], PLACES))
-def test_openai_clients_get_the_owner(
+def test_openai_clients_see_error_owner(
     server_of: Server, prompt: tuple[Any, str, str], stream: bool, place: str
 ) -> None:
     value, owner, named = prompt

@@ -21,7 +21,7 @@ from tests.serving import SERVER, Running, write_model
 
 SHOUT = Path(__file__).parents[1] / "packages" / "shout"
 
-GROUPS = ("commands", "dialects", "stages", "codecs", "runtimes")
+GROUPS = ("commands", "dialects", "codecs", "runtimes")
 
 
 def install(site: Path, package: str, entry_points: Mapping[str, Mapping[str, str]]) -> None:
@@ -60,7 +60,7 @@ def server(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_a_source_brings_a_repository(site: Path, tmp_path: Path, trusted: bool) -> None:
+def test_source_provides_repository(site: Path, tmp_path: Path, trusted: bool) -> None:
     (tmp_path / "models").mkdir()
     running = Running(
         tmp_path / "models",
@@ -82,7 +82,7 @@ def test_a_source_brings_a_repository(site: Path, tmp_path: Path, trusted: bool)
         assert "trust_remote_code" in log
 
 
-def test_a_dialect_has_its_route_and_its_stage_refuses(server: Running) -> None:
+def test_protocol_has_route_and_its_stage_refuses(server: Running) -> None:
     with httpx.Client(base_url=server.url) as client:
         answer = client.post("/shout/loud", content="hello")
         assert (answer.status_code, answer.headers["content-type"], answer.text) == (
@@ -91,22 +91,38 @@ def test_a_dialect_has_its_route_and_its_stage_refuses(server: Running) -> None:
             "HELLO",
         )
         refused = client.post("/shout/loud", content="hello", headers={"x-hush": "1"})
-        assert (refused.status_code, refused.json()["error"]) == (403, "hush")
+        assert (refused.status_code, refused.text) == (403, "hush")
         assert 'shout_refused_total{model="loud",version=""} 1.0' in client.get("/metrics").text
         assert client.post("/shout/free", content="hello", headers={"x-hush": "1"}).text == "HELLO"
         assert client.post("/shout/nobody", content="hello").status_code == 404
 
 
-def test_a_facet_says_which_models_the_dialect_serves(server: Running) -> None:
+def test_facet_selects_models_of_protocol(server: Running) -> None:
     with httpx.Client(base_url=server.url) as client:
         assert client.get("/shout").json() == ["far", "free", "loud"]
         refused = client.post("/shout/numbers", content="hello")
-    assert (refused.status_code, refused.json()["error"]) == (400, "numbers takes no single text")
+    assert (refused.status_code, refused.text) == (400, "numbers takes no single text")
 
 
-def test_an_operation_needs_its_scope_with_keys_and_is_closed_beyond_loopback(
-    site: Path, tmp_path: Path
-) -> None:
+def test_protocol_gathers_stream_only_model(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "words.py").write_text(
+        "from collections.abc import Iterator\nfrom inferstream import App\napp = App()\n\n"
+        "@app.model\ndef words(text: str) -> Iterator[str]:\n    yield from text.upper().split()\n\n"
+        "@app.model\ndef size(data: bytes) -> int:\n    return len(data)\n"
+    )
+    running = Running(
+        tmp_path / "models", "--strict", target=str(tmp_path / "words.py"), PYTHONPATH=str(site)
+    )
+    try:
+        assert httpx.post(f"{running.url}/shout/words", content="a b").text == "AB"
+        refused = httpx.post(f"{running.url}/shout/size", content="a")
+        assert (refused.status_code, refused.text) == (400, "size takes no single text")
+    finally:
+        running.stop()
+
+
+def test_operation_needs_scope_and_is_closed_beyond_loopback(site: Path, tmp_path: Path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "loud", "shouting.Loud", name="loud")
     (folder / "settings.json").write_text(json.dumps({"audit_log": str(tmp_path / "audit")}))
@@ -126,7 +142,7 @@ def test_an_operation_needs_its_scope_with_keys_and_is_closed_beyond_loopback(
     try:
         url = f"{running.url}/shout"
         refused = httpx.get(url, headers={"x-api-key": keys["infer"]})
-        assert (refused.status_code, refused.json()["error"]) == (403, 'The key lacks the scope "shout".')
+        assert (refused.status_code, refused.text) == (403, 'The key lacks the scope "shout".')
         assert httpx.get(url, headers={"x-api-key": keys["shout"]}).json() == ["loud"]
         assert httpx.get(url).status_code == 401
     finally:
@@ -142,29 +158,29 @@ def test_an_operation_needs_its_scope_with_keys_and_is_closed_beyond_loopback(
     finally:
         running.stop()
     assert refused.status_code == 403
-    assert refused.json()["error"].startswith("The list of models that can shout is closed because")
+    assert refused.text.startswith("The list of models that can shout is closed because")
 
 
-def test_a_call_value_reaches_the_worker_edge_of_the_same_package(server: Running) -> None:
+def test_call_value_reaches_worker_edge_of_same_package(server: Running) -> None:
     silent = {"x-silent": "1"}
     with httpx.Client(base_url=server.url) as client:
         assert client.post("/shout/far", content="hello").text == "HELLO"
         refused = client.post("/shout/far", content="hello", headers=silent)
-        assert (refused.status_code, refused.json()["error"]) == (403, "too quiet")
+        assert (refused.status_code, refused.text) == (403, "too quiet")
         here = client.post(
             "/shout/loud", content="hello", headers=silent
         )  # without a worker there is no edge of it
     assert here.text == "HELLO"
 
 
-def test_a_stage_is_around_calls_of_every_dialect(server: Running) -> None:
+def test_stage_wraps_calls_of_every_protocol(server: Running) -> None:
     request = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["hello"]}]}
     url = f"{server.url}/v2/models/loud/infer"
     assert httpx.post(url, json=request).json()["outputs"][0]["data"] == ["HELLO"]
     assert httpx.post(url, json=request, headers={"x-hush": "1"}).status_code == 403
 
 
-def test_the_text_of_a_stream_dialect_is_an_id(server: Running) -> None:
+def test_stream_protocol_payload_is_an_id(server: Running) -> None:
     messages = [pb.ModelInferRequest(model_name="loud", id=word) for word in ("one", "two")]
     with grpc.insecure_channel(server.grpc) as channel:
         stub = GRPCInferenceServiceStub(channel)
@@ -173,7 +189,7 @@ def test_the_text_of_a_stream_dialect_is_an_id(server: Running) -> None:
         assert dict(answers.initial_metadata())["x-stream-dialect"] == "shout"
 
 
-def test_an_rpc_asks_the_other_front_ends(site: Path, tmp_path: Path) -> None:
+def test_rpc_queries_other_front_ends(site: Path, tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     # A name of another server, which the package has.
     write_model(tmp_path / "models", "loud", "megaphone.Loud", name="loud")
@@ -188,7 +204,7 @@ def test_an_rpc_asks_the_other_front_ends(site: Path, tmp_path: Path) -> None:
         running.stop()
 
 
-def test_a_folder_with_an_artefact_alone_is_a_model(site: Path, tmp_path: Path) -> None:
+def test_folder_with_only_an_artefact_is_a_model(site: Path, tmp_path: Path) -> None:
     folder = tmp_path / "models"
     (folder / "sum").mkdir(parents=True)
     (folder / "sum" / "weights.json").write_text('{"a": 2, "b": 3}')
@@ -201,7 +217,7 @@ def test_a_folder_with_an_artefact_alone_is_a_model(site: Path, tmp_path: Path) 
         running.stop()
 
 
-def test_a_codec_decodes_what_names_its_content_type(server: Running) -> None:
+def test_codec_decodes_its_content_type(server: Running) -> None:
     tensor = {
         "name": "text",
         "datatype": "BYTES",
@@ -224,13 +240,13 @@ def run(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_command_is_one_of_the_commands(site: Path) -> None:
+def test_command_is_registered(site: Path) -> None:
     ran = run(site, "shout", "hello")
     assert (ran.returncode, ran.stdout) == (0, "HELLO\n")
     assert "Print TEXT in capitals." in run(site, "--help").stdout
 
 
-def test_a_flag_is_below_the_one_that_it_names(site: Path) -> None:
+def test_flag_follows_the_flag_it_names(site: Path) -> None:
     lines = run(site, "start", "--help").stdout.splitlines()
     flags = [line.split()[1] for line in lines if line.startswith("│ --")]
     assert flags[flags.index("--strict") + 1 :][:2] == ["--shout-hush-header", "--trust-remote-code"]
@@ -245,7 +261,6 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wrong = {
         "commands": {"start": "wrong:number", "number": "wrong:number"},
         "dialects": {"thief": "wrong:Thief", "number": "wrong:number"},
-        "stages": {"nothing": "wrong:nothing"},
         "codecs": {"str": "wrong", "empty": "wrong"},
     }
     for group, named in wrong.items():
@@ -256,7 +271,6 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "from inferstream.dataplane.access import Action\n"
         "from inferstream.server.rest.dialects.base import HttpDialect, ReadClaim\n\n"
         "number = 5\n\n\n"
-        "def nothing(model, shared):\n    return None\n\n\n"
         "class Thief(HttpDialect):\n    name = 'thief'\n\n"
         "    def reads(self):\n"
         "        return [ReadClaim(path, Action.HEALTH, self.read) for path in ('/thief', '/v2/health/live')]\n\n"
@@ -272,10 +286,6 @@ LEFT_OUT = (
     'wrong: entry point "number" of inferstream.dialects (wrong:number): it is not a subclass of HttpDialect or Door',
     'wrong: entry point "thief" of inferstream.dialects (wrong:Thief): The dialects "metadata" and '
     '"thief" both claim /v2/health/live.',
-    'wrong: entry point "lost.Stages" of inferstream.stages (absent:thing): '
-    "ModuleNotFoundError: No module named 'absent'",
-    'wrong: entry point "nothing" of inferstream.stages (wrong:nothing): it returned a NoneType for model echo, '
-    "not a Pipeline",
     'wrong: entry point "str" of inferstream.codecs (wrong): the server has a codec of this content type',
     'wrong: entry point "empty" of inferstream.codecs (wrong): it registers no codec of this content type',
     'wrong: entry point "lost.Codecs" of inferstream.codecs (absent:thing): '
@@ -291,7 +301,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_server_starts_without_what_cannot_be_used_and_says_so_once(broken: Path, models: Path) -> None:
+def test_server_starts_without_broken_plugin_and_warns_once(broken: Path, models: Path) -> None:
     running = Running(models, PYTHONPATH=str(broken))
     try:
         text = running.text()
@@ -308,8 +318,30 @@ def test_the_server_starts_without_what_cannot_be_used_and_says_so_once(broken: 
         running.stop()
 
 
+def test_server_does_not_start_without_stage(models: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(site, "wrong", {"inferstream.stages": {"guard": "absent:thing"}})
+    running = Running(models / "echo", wait=False, PYTHONPATH=str(site))
+    assert running.process.wait(30) == 1, running.text()
+    last = running.text().strip().splitlines()[-1]
+    assert last.startswith('error: package wrong: entry point "guard" of inferstream.stages (absent:thing): ')
+
+
+@pytest.mark.parametrize("target", ["builtins:len", "operator:lt"])
+def test_model_is_not_served_without_stage(target: str, models: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(site, "wrong", {"inferstream.stages": {"guard": target}})
+    running = Running(models / "echo", PYTHONPATH=str(site))
+    try:
+        assert f'package wrong: entry point "guard" of inferstream.stages ({target}): ' in running.text()
+        request = {"inputs": [{"name": "a", "datatype": "BYTES", "shape": [1], "data": ["b"]}]}
+        assert running.infer("echo", request).status_code in (404, 503)
+    finally:
+        running.stop()
+
+
 @pytest.mark.parametrize("group", ["commands", "dialects", "stages", "codecs"])
-def test_a_strict_server_ends_with_the_line(group: str, models: Path, tmp_path: Path) -> None:
+def test_strict_server_exits_with_the_warning(group: str, models: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     install(site, "wrong", {f"inferstream.{group}": {"gone": "absent:thing"}})
     if group == "commands":
@@ -321,10 +353,10 @@ def test_a_strict_server_ends_with_the_line(group: str, models: Path, tmp_path: 
     assert last.startswith(f'error: package {package}: entry point "gone" of inferstream.{group} (absent:')
 
 
-def test_a_command_that_cannot_be_used_is_a_line_and_the_others_work(broken: Path) -> None:
+def test_broken_command_is_reported_and_others_work(broken: Path) -> None:
     ran = run(broken, "--help")
     assert ran.returncode == 0
-    assert "Serve TARGET" in ran.stdout
+    assert "Serve models until" in ran.stdout
     for line in (
         'wrong: entry point "lost.Commands" of inferstream.commands (absent:thing): ModuleNotFoundError',
         'wrong: entry point "number" of inferstream.commands (wrong:number): TypeError: it is neither a function',

@@ -10,7 +10,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from inferstream import Client
-from inferstream.keys.file import VARIABLE
+from inferstream.plugins.keys.file import VARIABLE
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from tests.grpc_web import BINARY, framed, headers_of
 from tests.serving import Running, eventually, write_model
@@ -91,7 +91,7 @@ def test_each_route(served: Running, version: str) -> None:
         assert client.get("/ml/v1x/v2").status_code == client.get("/ml").status_code == 404
 
 
-def test_what_names_the_prefix(served: Running) -> None:
+def test_error_names_prefix(served: Running) -> None:
     at = served.url + PREFIX
     assert httpx.get(f"{at}/v2/docs/dataplane.json").json()["servers"] == [{"url": PREFIX}]
     assert httpx.get(f"{at}/proto").json()[0]["path"] == f"{PREFIX}/proto/dataplane.proto"

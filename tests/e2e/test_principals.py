@@ -151,7 +151,7 @@ WHO: dict[str, Callable[[Site], tuple[dict[str, str], bool]]] = {
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_each_kind_of_principal_may_do_what_it_may(site: Site, who: str) -> None:
+def test_each_principal_kind_has_its_permissions(site: Site, who: str) -> None:
     headers, robot = WHO[who](site)
     assert site.over_rest(headers, robot) == 200
     assert site.over_grpc(headers, robot) is grpc.StatusCode.OK
@@ -159,14 +159,14 @@ def test_each_kind_of_principal_may_do_what_it_may(site: Site, who: str) -> None
     assert site.over_rest(headers, robot, "other/infer") == 403
 
 
-def test_nobody_and_a_token_of_another_issuer_may_nothing(site: Site) -> None:
+def test_anonymous_and_foreign_tokens_have_no_permissions(site: Site) -> None:
     other = {"authorization": f"Bearer {site.issuer.token(iss='https://other.example')}"}
     for headers in ({}, other):
         assert site.over_rest(headers, False) == 401
         assert site.over_grpc(headers, False) is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_use_and_the_limit_of_a_day_outlive_a_restart(site: Site) -> None:
+def test_usage_and_daily_limit_survive_restart(site: Site) -> None:
     spent: dict[str, str] = {"x-api-key": SPENT}
     today = time.gmtime().tm_yday
     assert [site.over_rest(spent, False) for _ in range(3)] == [200, 200, 429]
@@ -193,7 +193,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_file_ends_the_start_with_one_line(tmp_path: Path, what: str) -> None:
+def test_broken_file_aborts_startup_with_one_line(tmp_path: Path, what: str) -> None:
     document, said = BROKEN[what]
     (tmp_path / "served").mkdir()
     keys = tmp_path / "served" / "keys.json"

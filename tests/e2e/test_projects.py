@@ -70,7 +70,7 @@ async def call(served, name, **arguments):
 
 
 @pytest.mark.parametrize("turn", range(2))
-def test_the_folder_is_a_model_and_a_program(turn, monkeypatch):
+def test_folder_is_a_model_and_a_program(turn, monkeypatch):
     if "app" in SERVED:
         assert asyncio.run(call(app, "double", x=2)) == 4
     if "settings" in SERVED:
@@ -112,7 +112,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("mode", ["prepend", "importlib"])
 @pytest.mark.parametrize("served", ["app", "settings", "folder", "app settings", "folder app"])
-def test_the_tests_of_a_project_import_its_modules_once(
+def test_project_tests_import_modules_once(
     project: Path, mode: str, served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SERVED", served)

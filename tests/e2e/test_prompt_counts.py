@@ -96,7 +96,7 @@ WAYS = {
 @pytest.mark.parametrize(
     "way", [*WAYS.values(), leave, leave_grpc, leave_socket], ids=[*WAYS, "sse", "grpc", "socket"]
 )
-def test_a_prompt_counts_however_its_stream_ends(served: Running, way: Callable[[Running], None]) -> None:
+def test_prompt_counts_however_stream_ends(served: Running, way: Callable[[Running], None]) -> None:
     audit = served.folder.parent / "audit.jsonl"
 
     def lines() -> list[dict[str, Any]]:
@@ -114,7 +114,7 @@ def test_a_prompt_counts_however_its_stream_ends(served: Running, way: Callable[
     ("parameters", "reason", "tokens"),
     [({"stop": ["b b b"]}, "stop_sequence", 4), ({"max_new_tokens": 3}, "length", 3)],
 )
-def test_tgi_tells_the_length_of_the_prompt_and_the_reason(
+def test_tgi_returns_prompt_length_and_finish_reason(
     served: Running, parameters: dict[str, Any], reason: str, tokens: int
 ) -> None:
     body = {"inputs": "x", "parameters": {**parameters, "details": True}}

@@ -99,7 +99,7 @@ REQUEST = {
 }
 
 
-def test_the_list_names_the_files_with_their_services_and_paths(served: Running) -> None:
+def test_list_shows_files_with_services_and_paths(served: Running) -> None:
     found = listed(served)
     assert found["dataplane.proto"] == {
         "name": "dataplane.proto",
@@ -111,7 +111,7 @@ def test_the_list_names_the_files_with_their_services_and_paths(served: Running)
         assert httpx.get(f"{served.url}/proto/{name}").text.partition("\n")[0].startswith("//")
 
 
-def test_a_client_of_each_dialect_is_made_of_its_file(served: Running, tmp_path: Path) -> None:
+def test_protocol_client_is_generated_from_its_file(served: Running, tmp_path: Path) -> None:
     pool = described(served, "dataplane.proto", tmp_path)
     items = call(served, pool, SERVICE, "ModelStreamInfer", REQUEST)
     assert [item["outputs"][0]["name"] for item in items] == ["output", "output"]
@@ -120,7 +120,7 @@ def test_a_client_of_each_dialect_is_made_of_its_file(served: Running, tmp_path:
     assert [item["inferResponse"]["outputs"][0]["name"] for item in items[:2]] == ["output", "output"]
 
 
-def test_a_file_that_is_not_there_names_those_that_are(served: Running) -> None:
+def test_missing_file_lists_available_ones(served: Running) -> None:
     response = httpx.get(f"{served.url}/proto/words.proto")
     assert response.status_code == 404
     assert response.json()["error"].startswith(

@@ -226,7 +226,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("model", "transport", "place"), ROWS)
-def test_a_result_is_written_or_refused_by_name(
+def test_result_is_encoded_or_refused_by_name(
     server_in: Callable[[str], Running], model: str, transport: str, place: str
 ) -> None:
     app = server_in(place)

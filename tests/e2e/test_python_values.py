@@ -201,19 +201,19 @@ def over_v1(app: Running, model: str, x: Any) -> Any:
 
 @pytest.mark.parametrize("over", [over_rest, over_events, over_websocket, over_jsonrpc, over_v1])
 @pytest.mark.parametrize(("model", "x", "right"), CALLS)
-def test_values_are_alike_over_every_interface_of_json(
+def test_values_are_equal_over_every_json_interface(
     app: Running, over: Callable[..., Any], model: str, x: Any, right: Any
 ) -> None:
     found = over(app, model, x)
     assert found == right or found == [right], found
 
 
-def test_reserved_names_are_those_of_the_function(app: Running) -> None:
+def test_reserved_names_belong_to_function(app: Running) -> None:
     answer = httpx.post(f"{app.url}/v2/models/named/generate", json={"x": 5}, timeout=20).json()
     assert (answer["model_name"], answer["id"]) == ("mine", 5)
 
 
-def test_streams_hold_values_of_numpy(app: Running) -> None:
+def test_streams_contain_numpy_values(app: Running) -> None:
     answer = httpx.post(f"{app.url}/v2/models/stream/generate_stream", json={"x": 1}, timeout=20)
     items = [json.loads(line.removeprefix("data: ")) for line in answer.text.split("\n\n") if line]
     assert [item["output"] for item in items] == [VALUE, VALUE]
@@ -232,7 +232,7 @@ def test_inputs_can_be_changed_in_place(app: Running, library: Any, count: int, 
     assert np.array_equal(found, 2 * x)
 
 
-def test_a_batch_changed_in_place_gives_each_request_its_own_rows(app: Running) -> None:
+def test_batch_changed_in_place_returns_own_rows(app: Running) -> None:
     def ask(value: float) -> Any:
         tensor = triton_http.InferInput("x", [1, 2000], "FP32")
         tensor.set_data_from_numpy(np.full((1, 2000), value, np.float32))
@@ -252,20 +252,20 @@ def test_tools_return_values(app: Running) -> None:
     assert VALUE in (found["result"]["structuredContent"], found["result"]["structuredContent"].get("output"))
 
 
-def test_typed_clients_take_and_return_values(app: Running) -> None:
+def test_typed_clients_send_and_receive_values(app: Running) -> None:
     with Client(app.url) as client:
         assert client.predict("data", x={"image": base64.b64encode(b"hi").decode()}) == {"image": "aGloaQ=="}
         assert client.predict("loose", x=1) == VALUE
 
 
-def test_an_array_of_one_number_is_a_metric(app: Running) -> None:
+def test_single_number_array_is_a_metric(app: Running) -> None:
     assert over_rest(app, "measured", 1) == 1
     page = httpx.get(f"{app.url}/metrics", timeout=20)
     assert page.status_code == 200
     assert 'measured_number_sum{model_name="measured",model_version=""} 2.5' in page.text
 
 
-def test_two_columns_of_one_name_are_named(app: Running) -> None:
+def test_duplicate_columns_are_named(app: Running) -> None:
     answer = httpx.post(f"{app.url}/v2/models/frame/generate", json={"x": 2}, timeout=20)
     assert answer.status_code == 500
     assert 'more than one column "a"' in answer.json()["error"]

@@ -197,7 +197,7 @@ APIS: dict[str, Callable[[str, str, list[str] | None], Told]] = {
 @pytest.mark.parametrize("stop", [None, ["Question:"]], ids=["free", "stopped"])
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("api", APIS)
-def test_reasoning_is_apart_and_the_answer_stops(
+def test_reasoning_is_separate_and_answer_stops(
     serving: Running, api: str, model: str, stop: list[str] | None
 ) -> None:
     text = "It is 42. " if stop else "It is 42. Question: no"
@@ -205,7 +205,7 @@ def test_reasoning_is_apart_and_the_answer_stops(
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_usage_counts_the_tokens_of_reasoning(serving: Running, model: str) -> None:
+def test_usage_counts_reasoning_tokens(serving: Running, model: str) -> None:
     counts = []
     with openai_client(serving.url) as client:
         whole = client.chat.completions.create(model=model, messages=SAID).usage
@@ -227,7 +227,7 @@ def test_usage_counts_the_tokens_of_reasoning(serving: Running, model: str) -> N
     assert 5 <= (counts[0][0] or 0) <= 8 < counts[0][1]
 
 
-def test_clients_that_do_not_ask_get_the_answer_alone(serving: Running) -> None:
+def test_reasoning_is_omitted_by_default(serving: Running) -> None:
     with anthropic.Anthropic(base_url=serving.url, api_key="none", max_retries=0) as client:
         for thinking in ({"type": "disabled"}, {"type": "adaptive", "display": "omitted"}, None):
             more: Any = {} if thinking is None else {"thinking": thinking}
@@ -242,13 +242,13 @@ def test_clients_that_do_not_ask_get_the_answer_alone(serving: Running) -> None:
         assert (quiet.message.thinking, quiet.message.content) == (None, "It is 42. Question: no")
 
 
-def test_a_wrong_wish_to_think_is_named(serving: Running) -> None:
+def test_invalid_reasoning_effort_is_named(serving: Running) -> None:
     asked = {"model": "think", "messages": SAID, "max_tokens": 9, "thinking": {"type": "always"}}
     answer = httpx.post(f"{serving.url}/v1/messages", json=asked)
     assert answer.status_code == 400
     assert "thinking.type" in answer.text
 
 
-def test_ollama_lists_that_a_model_thinks(serving: Running) -> None:
+def test_ollama_lists_thinking_capability(serving: Running) -> None:
     with ollama.Client(host=serving.url) as client:
         assert "thinking" in (client.show("opened").capabilities or [])

@@ -203,7 +203,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_a_replay_has_equal_bytes_in_every_dialect(recorded: Path, tmp_path: Path) -> None:
+def test_replay_is_byte_identical_for_every_protocol(recorded: Path, tmp_path: Path) -> None:
     status, report = replay(recorded, folder_of(tmp_path, "again") / "app.py", "--speed", "max")
     assert report["schema"] == "inferstream.replay/1"
     unequal = [case for case in report["cases"] if case["detail"] != "equal bytes"]
@@ -211,19 +211,19 @@ def test_a_replay_has_equal_bytes_in_every_dialect(recorded: Path, tmp_path: Pat
     assert report["passed"] == len({line["id"] for line in lines(recorded)}) == len(DIALECTS) + 3
 
 
-def test_the_record_is_private_and_has_no_credentials(recorded: Path) -> None:
+def test_record_is_private_and_has_no_credentials(recorded: Path) -> None:
     for file in (recorded, recorded.with_name("record.jsonl.bin")):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert b"never-recorded" not in file.read_bytes()
 
 
-def test_records_name_ends_and_failures(recorded: Path) -> None:
+def test_records_contain_outcomes_and_failures(recorded: Path) -> None:
     ends = {(line["model"], line["end"]["code"], line["end"]["status"]) for line in ended(recorded)}
     assert {("nobody", "not_found", 404), ("endless", "cancelled", 499), ("tell", "success", "OK")} <= ends
     assert any(model == "twice" and status == 400 and code != "success" for model, code, status in ends)
 
 
-def test_a_cancel_is_replayed_as_a_cancel(recorded: Path, tmp_path: Path) -> None:
+def test_cancel_is_replayed_as_cancel(recorded: Path, tmp_path: Path) -> None:
     alone = tmp_path / "cancel.jsonl"
     chosen = [line for line in lines(recorded) if line["model"] == "endless"]
     alone.write_text("".join(json.dumps(line) + "\n" for line in chosen))
@@ -239,7 +239,7 @@ def test_a_cancel_is_replayed_as_a_cancel(recorded: Path, tmp_path: Path) -> Non
         server.stop()
 
 
-def test_a_model_that_answers_otherwise_is_told(recorded: Path, tmp_path: Path) -> None:
+def test_changed_response_is_reported(recorded: Path, tmp_path: Path) -> None:
     junit = tmp_path / "junit.xml"
     status, report = replay(
         recorded, folder_of(tmp_path, "other", OTHER) / "app.py", "--speed", "max", "--junit", str(junit)
@@ -250,7 +250,7 @@ def test_a_model_that_answers_otherwise_is_told(recorded: Path, tmp_path: Path) 
     assert int(suite.attrib["failures"]) == report["failed"] == len(suite.findall("testcase/failure"))
 
 
-def test_a_kill_loses_at_most_a_second_of_a_stream(tmp_path: Path) -> None:
+def test_kill_loses_at_most_one_second_of_stream(tmp_path: Path) -> None:
     file = tmp_path / "record.jsonl"
     server = Running(folder_of(tmp_path, "models", path=str(file), bodies=True))
     url = f"{server.url}/v2/models/endless/generate_stream"
@@ -271,25 +271,25 @@ def test_a_kill_loses_at_most_a_second_of_a_stream(tmp_path: Path) -> None:
     )
 
 
-def test_a_full_disk_stops_nothing_and_is_said_once(tmp_path: Path) -> None:
+def test_full_disk_stops_no_call_and_is_logged_once(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "256k") as disk:
         server = Running(folder_of(tmp_path, "models", path=str(disk / "record.jsonl"), bodies=True))
         try:
             eventually(
                 lambda: [
                     flat(server, "/v2/models/tell/generate_stream", prompt="a" * 50_000),
-                    "not written" in server.text(),
+                    "writing the record failed" in server.text(),
                 ][1],
                 30,
             )
             for _ in range(20):
                 flat(server, "/v2/models/tell/generate_stream", prompt="a" * 50_000)
-            assert server.text().count("the record is not written") == 1
+            assert server.text().count("writing the record failed") == 1
         finally:
             assert server.stop() == 0, server.text()
 
 
-def test_files_rotate_within_their_bytes_and_the_older_one_replays(tmp_path: Path) -> None:
+def test_files_rotate_within_size_limit_and_older_one_replays(tmp_path: Path) -> None:
     file = tmp_path / "record.jsonl"
     server = Running(folder_of(tmp_path, "models", path=str(file), bodies=True, max_bytes=2**17))
     older = file.with_name("record.jsonl.1")
@@ -308,7 +308,7 @@ def test_files_rotate_within_their_bytes_and_the_older_one_replays(tmp_path: Pat
         assert server.stop() == 0, server.text()
 
 
-def test_what_is_redacted_is_not_written(tmp_path: Path) -> None:
+def test_redacted_content_is_not_written(tmp_path: Path) -> None:
     file = tmp_path / "record.jsonl"
     named = ["x-patient", "prompt", "text_output", "output"]
     server = Running(
@@ -329,7 +329,7 @@ def test_what_is_redacted_is_not_written(tmp_path: Path) -> None:
     assert b"canary" not in file.read_bytes() + file.with_name("record.jsonl.bin").read_bytes()
 
 
-def test_without_bodies_there_are_sizes_alone(tmp_path: Path) -> None:
+def test_records_without_bodies_have_only_sizes(tmp_path: Path) -> None:
     file = tmp_path / "record.jsonl"
     server = Running(folder_of(tmp_path, "models", path=str(file)))
     try:

@@ -211,7 +211,7 @@ TRANSPORTS = {"SSE": over_sse, "WebSocket": over_websocket, "gRPC": over_grpc}
 
 
 @pytest.mark.parametrize(("form", "place", "transport"), pairwise([*FORMS], [*PLACES], [*TRANSPORTS]))
-def test_a_stream_keeps_the_modules_of_its_load(
+def test_running_stream_keeps_its_modules(
     server_in: Callable[[str], Running], tmp_path: Path, form: str, place: str, transport: str
 ) -> None:
     server, stream, gate = server_in(place), TRANSPORTS[transport], tmp_path / "gate"

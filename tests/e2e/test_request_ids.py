@@ -108,7 +108,7 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("case", REQUESTS)
-def test_a_response_has_the_id_of_its_request_and_none_without_one(identified: Running, case: str) -> None:
+def test_response_echoes_request_id(identified: Running, case: str) -> None:
     method, path, status = REQUESTS[case]
     body = text() if method != "GET" else None
     plain = httpx.request(method, identified.url + path, json=body, timeout=20)
@@ -124,13 +124,13 @@ def test_a_response_has_the_id_of_its_request_and_none_without_one(identified: R
     [b"x" * 129, b"\xff", b"tab\there", b"", b"\xc3\xbc", b"7] [trace_id=1"],
     ids=["long", "latin", "tab", "empty", "utf-8", "forged"],
 )
-def test_a_malformed_id_becomes_a_new_one(identified: Running, sent: bytes) -> None:
+def test_malformed_id_is_replaced(identified: Running, sent: bytes) -> None:
     for path in ("/v2/models/m/infer", "/v2/models/nobody"):
         found = httpx.post(identified.url + path, json=text(), headers=[(b"X-Request-Id", sent)], timeout=20)
         assert UUID.fullmatch(found.headers[NAME]), found.headers
 
 
-def test_model_code_and_its_log_lines_know_the_id(identified: Running) -> None:
+def test_model_code_and_logs_have_request_id(identified: Running) -> None:
     header = {"X-Request-Id": "id-rest"}
     assert said(identified.infer("m", text("rest"), headers=header).json()) == "id-rest"
     assert record(identified, "asked rest")["request_id"] == "id-rest"
@@ -141,7 +141,7 @@ def test_model_code_and_its_log_lines_know_the_id(identified: Running) -> None:
     assert "request_id" not in record(identified, "asked without")
 
 
-def test_a_request_after_another_on_one_connection_has_its_own_id(identified: Running) -> None:
+def test_requests_on_one_connection_have_own_ids(identified: Running) -> None:
     with httpx.Client(base_url=identified.url, timeout=20) as client:
         for number in ("1", "2", None, None):
             headers = {} if number is None else {"X-Request-Id": number}
@@ -149,7 +149,7 @@ def test_a_request_after_another_on_one_connection_has_its_own_id(identified: Ru
             assert (found.headers.get(NAME), said(found.json())) == (number, str(number))
 
 
-def test_a_batch_has_the_id_of_no_request(identified: Running) -> None:
+def test_batch_has_no_request_id(identified: Running) -> None:
     """A call that runs alone keeps its id."""
 
     def ask(number: int) -> str:
@@ -170,7 +170,7 @@ def test_failures_have_the_id(identified: Running) -> None:
         assert (found.status_code, found.headers[NAME]) == (status, "failed")
 
 
-def test_the_handshake_of_a_websocket_has_the_id_and_so_has_each_call(identified: Running) -> None:
+def test_websocket_handshake_and_calls_have_id(identified: Running) -> None:
     url = identified.url.replace("http", "ws") + "/v2/models/{}/stream"
     with connect(url.format("m"), additional_headers={"X-Request-Id": "id-ws"}) as line:
         assert line.response.headers.get_all(NAME) == ["id-ws"]
@@ -221,7 +221,7 @@ def test_rpcs_have_the_id_as_initial_metadata(identified: Running) -> None:
         assert record(identified, "streamed grpc stream")["request_id"] == "id-stream"
 
 
-def test_a_call_of_grpc_web_has_the_id_once(identified: Running) -> None:
+def test_grpc_web_call_has_id_once(identified: Running) -> None:
     body = message("m", b"web").SerializeToString()
     found = grpc_web.call(identified.url, "ModelInfer", body, **{NAME: "id-web"})
     assert found.status == 0
@@ -229,7 +229,7 @@ def test_a_call_of_grpc_web_has_the_id_once(identified: Running) -> None:
     assert record(identified, "asked web")["request_id"] == "id-web"
 
 
-def test_every_response_has_an_id_where_the_settings_ask_for_it(tmp_path: Path, start) -> None:
+def test_every_response_has_id_if_enabled(tmp_path: Path, start) -> None:
     folder = tmp_path / "models"
     write_model(folder, "m", "model.Model", CODE)
     (folder / "settings.json").write_text('{"request_ids": "always"}')
@@ -247,7 +247,7 @@ def test_every_response_has_an_id_where_the_settings_ask_for_it(tmp_path: Path, 
         assert UUID.fullmatch(line.response.headers[NAME])
 
 
-def test_a_request_over_asgi_has_the_id_too(identified: Running) -> None:
+def test_asgi_request_has_id(identified: Running) -> None:
     """A chunked body does not take the short way."""
 
     def pieces() -> Iterator[bytes]:
@@ -258,7 +258,7 @@ def test_a_request_over_asgi_has_the_id_too(identified: Running) -> None:
     assert (found.headers.get_list(NAME), said(found.json())) == (["id-asgi"], "id-asgi")
 
 
-def test_a_header_split_over_packets_is_one_id(identified: Running) -> None:
+def test_header_split_over_packets_is_one_id(identified: Running) -> None:
     body = json.dumps(text()).encode()
     with socket.create_connection(("127.0.0.1", identified.http_port), 10) as sock:
         sock.sendall(

@@ -66,7 +66,7 @@ def received(served: Running, sent: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("stream", [STREAM, OWN], ids=["events", "own"])
-def test_requests_behind_a_stream_are_answered(served: Running, stream: tuple[str, str, bytes]) -> None:
+def test_requests_after_stream_are_answered(served: Running, stream: tuple[str, str, bytes]) -> None:
     sent = request(*stream) + request(*stream) + request(*ADD, Connection="close")
     found = received(served, sent)
     assert found.count(b"HTTP/1.1 200 OK") == 3
@@ -74,20 +74,20 @@ def test_requests_behind_a_stream_are_answered(served: Running, stream: tuple[st
 
 
 @pytest.mark.parametrize("stream", [STREAM, OWN], ids=["events", "own"])
-def test_a_client_closes_behind_a_stream(served: Running, stream: tuple[str, str, bytes]) -> None:
+def test_client_closes_after_stream(served: Running, stream: tuple[str, str, bytes]) -> None:
     found = received(served, request(*stream, Connection="close") + request(*ADD))
     assert found.count(b"HTTP/1.1") == 1
     assert b"connection: close" in found.lower()
     assert found.endswith(b"0\r\n\r\n")
 
 
-def test_what_is_no_request_behind_a_stream_is_refused(served: Running) -> None:
+def test_garbage_after_stream_is_refused(served: Running) -> None:
     found = received(served, request(*STREAM) + b"no request\r\n\r\n")
     assert found.count(b"data: ") == 5
     assert b"HTTP/1.1 400" in found
 
 
-def test_a_stream_waits_for_its_body(served: Running) -> None:
+def test_stream_waits_for_its_body(served: Running) -> None:
     method, path, body = STREAM
     head = request(method, path, body, Expect="100-continue", Connection="close").removesuffix(body)
     with socket.create_connection(("127.0.0.1", served.http_port), timeout=20) as opened:
@@ -98,7 +98,7 @@ def test_a_stream_waits_for_its_body(served: Running) -> None:
     assert found.count(b"data: ") == 5
 
 
-def test_a_body_for_an_unknown_model_is_not_asked_for(served: Running) -> None:
+def test_unknown_model_sends_no_100_continue(served: Running) -> None:
     head = request("POST", "/v2/models/zz/generate_stream", b"{}", Expect="100-continue")
     assert received(served, head.removesuffix(b"{}")).startswith(b"HTTP/1.1 404")
 
@@ -107,7 +107,7 @@ def test_a_body_for_an_unknown_model_is_not_asked_for(served: Running) -> None:
     ("path", "allowed"), [("/own/stream", "GET, HEAD"), ("/own/both", "GET, POST, HEAD")]
 )
 @pytest.mark.parametrize("method", ["OPTIONS", "PUT"])
-def test_methods_of_own_routes(served: Running, method: str, path: str, allowed: str) -> None:
+def test_custom_route_methods(served: Running, method: str, path: str, allowed: str) -> None:
     found = received(served, request(method, path, b"", Connection="close"))
     assert found.startswith(b"HTTP/1.1 405")
     assert f"\r\nallow: {allowed}\r\n".encode() in found

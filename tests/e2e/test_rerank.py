@@ -72,7 +72,7 @@ def serving(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     assert running.stop() == 0, running.text()
 
 
-def test_coheres_client(serving: Running) -> None:
+def test_cohere_client(serving: Running) -> None:
     with cohere.ClientV2(api_key="none", base_url=serving.url) as asked:
         answer = asked.rerank(model="rank", query=QUERY, documents=DOCUMENTS)
         assert [result.index for result in answer.results] == ORDER
@@ -84,7 +84,7 @@ def test_coheres_client(serving: Running) -> None:
         assert [result.index for result in first.results] == ORDER[:2]
 
 
-def test_coheres_older_client(serving: Running) -> None:
+def test_cohere_legacy_client(serving: Running) -> None:
     documents = [{"text": text, "id": str(at)} for at, text in enumerate(DOCUMENTS)]
     with cohere.Client(api_key="none", base_url=serving.url) as asked:
         options = {"model": "rank", "top_n": 1, "return_documents": True}
@@ -93,7 +93,7 @@ def test_coheres_older_client(serving: Running) -> None:
         assert asked.rerank(query=QUERY, documents=DOCUMENTS).results[0].document is None
 
 
-async def test_coheres_asynchronous_client(serving: Running) -> None:
+async def test_cohere_async_client(serving: Running) -> None:
     async with cohere.AsyncClientV2(api_key="none", base_url=serving.url) as asked:
         answer = await asked.rerank(model="rank", query=QUERY, documents=DOCUMENTS)
         assert [result.index for result in answer.results] == ORDER
@@ -102,7 +102,7 @@ async def test_coheres_asynchronous_client(serving: Running) -> None:
 
 
 @pytest.mark.parametrize("path", ["/rerank", "/v1/rerank", "/v2/rerank", "/openai/v1/rerank"])
-def test_jinas_form(serving: Running, path: str) -> None:
+def test_jina_format(serving: Running, path: str) -> None:
     body = {"model": "rank", "query": QUERY, "documents": DOCUMENTS, "top_n": 1, "return_documents": True}
     answer = httpx.post(serving.url + path, json=body).json()
     assert answer["model"] == "rank"
@@ -110,7 +110,7 @@ def test_jinas_form(serving: Running, path: str) -> None:
     assert answer["usage"] == {"prompt_tokens": 0, "total_tokens": 0}
 
 
-def test_teis_form(serving: Running) -> None:
+def test_tei_format(serving: Running) -> None:
     """It names no model."""
     body = {"query": QUERY, "texts": DOCUMENTS, "raw_scores": False}
     answer = httpx.post(f"{serving.url}/rerank", json=body).json()
@@ -173,12 +173,12 @@ def test_errors(serving: Running, path: str, changes: dict, status: int, message
     assert "canary" not in answer.text
 
 
-def test_a_body_of_json_that_is_none(serving: Running) -> None:
+def test_invalid_json_body(serving: Running) -> None:
     for body in (b"{", b"[]", b'{"query": "a", "query": "b"}'):
         assert httpx.post(f"{serving.url}/rerank", content=body).status_code == 400
 
 
-def test_several_models_that_rank_have_to_be_named(tmp_path: Path, start: Callable[..., Running]) -> None:
+def test_several_ranking_models_need_a_name(tmp_path: Path, start: Callable[..., Running]) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "app.py").write_text(APP)
     running = start(tmp_path / "models")
@@ -187,7 +187,7 @@ def test_several_models_that_rank_have_to_be_named(tmp_path: Path, start: Callab
     assert "The request names no model, and rank, waiting rank." in answer.text
 
 
-def test_a_client_that_leaves_ends_the_model(serving: Running) -> None:
+def test_disconnect_ends_model(serving: Running) -> None:
     body = {"model": "waiting", "query": "leaving", "documents": ["a"]}
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{serving.url}/rerank", json=body, timeout=1)
@@ -205,6 +205,6 @@ UNSERVED = {
 """Public methods of Cohere's client that no test here calls, and why."""
 
 
-def test_every_method_of_coheres_client_is_tested_or_left_out_for_a_reason() -> None:
+def test_every_cohere_client_method_is_tested_or_excused() -> None:
     public = {name for name, _ in inspect.getmembers(V2Client) if not name.startswith("_")}
     assert public == {"rerank"} | UNSERVED.keys()

@@ -93,7 +93,7 @@ def respond(client: openai.OpenAI, input: object = "hi", **options):
     return client.responses.create(model="assistant", input=input, **options)
 
 
-def test_a_response_has_its_text_its_usage_and_what_was_asked(client: openai.OpenAI) -> None:
+def test_response_has_text_usage_and_request_fields(client: openai.OpenAI) -> None:
     response = respond(
         client,
         instructions="Be kind.",
@@ -115,7 +115,7 @@ def test_a_response_has_its_text_its_usage_and_what_was_asked(client: openai.Ope
     assert response.model_dump()["store"] is False
 
 
-def test_a_response_is_valid_in_the_schema_of_the_client(serving: Running, client: openai.OpenAI) -> None:
+def test_response_matches_client_schema(serving: Running, client: openai.OpenAI) -> None:
     body = {"model": "assistant", "input": "hi", "tools": TOOLS}
     for path in ("/v1/responses", "/openai/v1/responses"):
         found = httpx.post(f"{serving.url}{path}", json=body, timeout=20)
@@ -123,7 +123,7 @@ def test_a_response_is_valid_in_the_schema_of_the_client(serving: Running, clien
         Response.model_validate_json(found.text, strict=True)
 
 
-def test_the_events_of_a_stream_are_in_order_and_numbered(client: openai.OpenAI) -> None:
+def test_stream_events_are_ordered_and_numbered(client: openai.OpenAI) -> None:
     events = list(respond(client, stream=True))
     deltas = [event for event in events if event.type == "response.output_text.delta"]
     assert "".join(event.delta for event in deltas) == HELLO
@@ -142,9 +142,7 @@ def test_the_events_of_a_stream_are_in_order_and_numbered(client: openai.OpenAI)
 
 
 @pytest.mark.parametrize("options", [{"input": "hi"}, {"input": "mixed", "tools": TOOLS}])
-def test_each_event_has_its_name_in_front_and_the_schema_of_the_client(
-    serving: Running, options: dict
-) -> None:
+def test_events_have_name_and_client_schema(serving: Running, options: dict) -> None:
     body = {"model": "assistant", "stream": True, **options}
     found = httpx.post(f"{serving.url}/v1/responses", json=body, timeout=20)
     assert found.headers["content-type"].startswith("text/event-stream")
@@ -164,7 +162,7 @@ async def test_the_asynchronous_client_streams(serving: Running) -> None:
         assert (await client.responses.create(model="assistant", input="hi")).output_text == HELLO
 
 
-def test_the_clients_own_accumulation_gives_the_same(client: openai.OpenAI) -> None:
+def test_client_accumulates_equal_response(client: openai.OpenAI) -> None:
     with client.responses.stream(model="assistant", input="text first", tools=TOOLS) as stream:
         for _ in stream:
             pass
@@ -173,7 +171,7 @@ def test_the_clients_own_accumulation_gives_the_same(client: openai.OpenAI) -> N
     assert json.loads(response.output[1].arguments) == {"city": "Zürich"}
 
 
-def test_a_model_that_takes_a_prompt_gets_the_input_as_one(client: openai.OpenAI) -> None:
+def test_prompt_model_gets_input_as_prompt(client: openai.OpenAI) -> None:
     response = client.responses.create(model="continuing", input="one two")
     assert response.output_text == "one two "
     response = client.responses.create(model="continuing", input="hi", instructions="Be kind.")
@@ -185,7 +183,7 @@ def test_a_model_that_takes_a_prompt_gets_the_input_as_one(client: openai.OpenAI
     ("input", "options", "reason"),
     [("hi", {"max_output_tokens": 2}, "max_output_tokens"), ("filtered", {}, "content_filter")],
 )
-def test_a_text_that_was_cut_is_incomplete(
+def test_truncated_text_is_incomplete(
     client: openai.OpenAI, streamed: bool, input: str, options: dict, reason: str
 ) -> None:
     response = respond(client, input, stream=streamed, **options)
@@ -198,7 +196,7 @@ def test_a_text_that_was_cut_is_incomplete(
     assert response.output_text in ("Hello ", "bad")
 
 
-def test_a_text_of_nothing_is_an_empty_message(client: openai.OpenAI) -> None:
+def test_empty_text_is_an_empty_message(client: openai.OpenAI) -> None:
     assert respond(client, "nothing").output_text == ""
     events = list(respond(client, "nothing", stream=True))
     assert [event.type for event in events] == [*BEGINNING, *OPENING, *ENDING, "response.completed"]
@@ -239,7 +237,7 @@ def test_items_become_messages(client: openai.OpenAI) -> None:
     ]
 
 
-def test_sampling_and_other_fields_reach_the_model(client: openai.OpenAI) -> None:
+def test_sampling_and_other_fields_reach_model(client: openai.OpenAI) -> None:
     response = respond(
         client,
         "parameters",
@@ -263,7 +261,7 @@ def test_sampling_and_other_fields_reach_the_model(client: openai.OpenAI) -> Non
     }
 
 
-def test_log_probabilities_come_where_they_are_included(client: openai.OpenAI) -> None:
+def test_included_log_probabilities_are_returned(client: openai.OpenAI) -> None:
     options = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
     response = respond(client, **options)
     (first, second) = response.output[0].content[0].logprobs
@@ -275,7 +273,7 @@ def test_log_probabilities_come_where_they_are_included(client: openai.OpenAI) -
     assert len(events[-1].response.output[0].content[0].logprobs) == 2
 
 
-def test_a_function_is_called_and_its_output_is_sent_back(client: openai.OpenAI) -> None:
+def test_function_call_and_output_round_trip(client: openai.OpenAI) -> None:
     response = respond(client, tools=TOOLS)
     (called,) = response.output
     assert (called.type, called.name, called.call_id) == ("function_call", "weather", "call_0")
@@ -288,7 +286,7 @@ def test_a_function_is_called_and_its_output_is_sent_back(client: openai.OpenAI)
     assert respond(client, items, tools=TOOLS).output_text == "It is sunny."
 
 
-def test_the_events_of_calls_follow_those_of_the_text(client: openai.OpenAI) -> None:
+def test_call_events_follow_text_events(client: openai.OpenAI) -> None:
     events = list(respond(client, "text first", tools=TOOLS, stream=True))
     assert [event.type for event in events] == [
         *BEGINNING,
@@ -307,7 +305,7 @@ def test_the_events_of_calls_follow_those_of_the_text(client: openai.OpenAI) -> 
 
 
 @pytest.mark.parametrize("input", ["both", "mixed"])
-def test_a_response_may_hold_two_calls_even_with_mixed_pieces(client: openai.OpenAI, input: str) -> None:
+def test_response_can_contain_interleaved_calls(client: openai.OpenAI, input: str) -> None:
     whole = respond(client, input, tools=TOOLS).output
     events = list(respond(client, input, tools=TOOLS, stream=True))
     streamed = events[-1].response.output
@@ -332,9 +330,7 @@ SPACES = {
 @pytest.mark.parametrize(
     ("place", "input", "stream"), pairwise([*SPACES], ["patch", "bare patch"], [False, True])
 )
-def test_the_input_of_a_custom_tool_is_the_text_itself(
-    client: openai.OpenAI, place: str, input: str, stream: bool
-) -> None:
+def test_custom_tool_input_is_plain_text(client: openai.OpenAI, place: str, input: str, stream: bool) -> None:
     tools, namespace = SPACES[place]
     named = [{"type": "custom", "name": "apply_patch"}]
     chosen = {"type": "allowed_tools", "mode": "required", "tools": named} if place == "allowed" else "auto"
@@ -368,7 +364,7 @@ def test_only_allowed_tools_reach_the_model(client: openai.OpenAI) -> None:
     assert respond(client, tools=TOOLS, tool_choice="none").output_text == HELLO
 
 
-def test_a_format_of_the_text_reaches_the_model(client: openai.OpenAI) -> None:
+def test_text_format_reaches_model(client: openai.OpenAI) -> None:
     class City(BaseModel):
         name: str
 
@@ -384,7 +380,7 @@ def test_a_format_of_the_text_reaches_the_model(client: openai.OpenAI) -> None:
     assert found.text.format.name == "city"
 
 
-def test_the_bytes_of_images_and_sounds_reach_the_model(client: openai.OpenAI) -> None:
+def test_image_and_audio_bytes_reach_model(client: openai.OpenAI) -> None:
     sound = base64.b64encode(b"RIFF").decode()
     parts = [
         {"type": "input_text", "text": "look"},
@@ -444,7 +440,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("options", "field"), REFUSALS, ids=[str(index) for index in range(len(REFUSALS))])
-def test_a_wrong_field_is_refused_by_its_name(client: openai.OpenAI, options: dict, field: str) -> None:
+def test_invalid_field_is_named(client: openai.OpenAI, options: dict, field: str) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         respond(client, **{"input": "hi", "stream": field != "stream_options", **options})
     assert refused.value.param == field
@@ -460,21 +456,19 @@ def test_a_wrong_field_is_refused_by_its_name(client: openai.OpenAI, options: di
         ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": DATA_URL}]}]}, "input"),
     ],
 )
-def test_what_the_model_does_not_declare_is_refused_by_name(
-    client: openai.OpenAI, options: dict, field: str
-) -> None:
+def test_undeclared_field_is_refused_by_name(client: openai.OpenAI, options: dict, field: str) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         client.responses.create(**{"model": "continuing", "input": "hi", **options})
     assert refused.value.param == field
 
 
-def test_what_the_model_refuses_is_a_bad_request(client: openai.OpenAI) -> None:
+def test_model_refusal_is_bad_request(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         respond(client, "too long", stream=True)
     assert refused.value.param == "prompt"
 
 
-def test_what_the_chat_template_refuses_is_the_input(client: openai.OpenAI) -> None:
+def test_template_refusal_names_input(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="no such role") as refused:
         client.responses.create(model="refusing", input="hi")
     assert refused.value.param == "input"
@@ -486,7 +480,7 @@ def test_an_unknown_model_is_not_found(client: openai.OpenAI) -> None:
     assert refused.value.code == "model_not_found"
 
 
-def test_a_model_that_fails_in_a_stream_ends_it_with_a_failed_response(client: openai.OpenAI) -> None:
+def test_mid_stream_failure_is_failed_response(client: openai.OpenAI) -> None:
     events = []
     with pytest.raises(openai.APIError):
         for event in respond(client, "fail", stream=True):
@@ -501,7 +495,7 @@ def test_a_model_that_fails_in_a_stream_ends_it_with_a_failed_response(client: o
         respond(client, "fail")
 
 
-def test_a_client_that_leaves_ends_the_model(serving: Running, client: openai.OpenAI) -> None:
+def test_disconnect_ends_model(serving: Running, client: openai.OpenAI) -> None:
     before = serving.log.read_text().count("ended")
     stream = respond(client, "endless", stream=True)
     next(iter(stream))
@@ -509,7 +503,7 @@ def test_a_client_that_leaves_ends_the_model(serving: Running, client: openai.Op
     eventually(lambda: serving.log.read_text().count("ended") > before)
 
 
-def test_no_response_is_stored(serving: Running, client: openai.OpenAI) -> None:
+def test_responses_are_not_stored(serving: Running, client: openai.OpenAI) -> None:
     id = respond(client).id
     for use in (client.responses.retrieve, client.responses.delete, client.responses.cancel):
         with pytest.raises(openai.NotFoundError, match="not stored"):
@@ -524,7 +518,7 @@ def chat(client: openai.OpenAI, messages: list | str, **options):
     return client.chat.completions.create(model="assistant", messages=messages, **options)
 
 
-def test_a_tool_is_called_in_a_chat(client: openai.OpenAI) -> None:
+def test_chat_calls_tool(client: openai.OpenAI) -> None:
     (choice,) = chat(client, "text first", tools=CHAT_TOOLS).choices
     assert (choice.finish_reason, choice.message.content) == ("tool_calls", "Let me look.")
     (called,) = choice.message.tool_calls
@@ -538,7 +532,7 @@ def test_a_tool_is_called_in_a_chat(client: openai.OpenAI) -> None:
     assert chat(client, messages, tools=CHAT_TOOLS).choices[0].message.content == "It is sunny."
 
 
-def test_a_tool_is_called_in_a_streamed_chat(client: openai.OpenAI) -> None:
+def test_streamed_chat_calls_tool(client: openai.OpenAI) -> None:
     with client.chat.completions.stream(
         model="assistant", messages=[{"role": "user", "content": "mixed"}], tools=CHAT_TOOLS
     ) as stream:
@@ -550,7 +544,7 @@ def test_a_tool_is_called_in_a_streamed_chat(client: openai.OpenAI) -> None:
     assert called == [("call_0", "weather", ARGUMENTS), ("call_1", "time", "{}")]
 
 
-def test_a_chat_may_choose_a_tool_or_none(client: openai.OpenAI) -> None:
+def test_chat_tool_choice_none_and_named(client: openai.OpenAI) -> None:
     assert chat(client, "hi", tools=CHAT_TOOLS, tool_choice="none").choices[0].message.content == HELLO
     named = {"type": "function", "function": {"name": "time"}}
     allowed = {"mode": "auto", "tools": [{"type": "function", "function": {"name": "time"}}]}
@@ -564,7 +558,7 @@ def test_a_chat_may_choose_a_tool_or_none(client: openai.OpenAI) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_chat_asks_for_json(client: openai.OpenAI, streamed: bool) -> None:
+def test_chat_json_format(client: openai.OpenAI, streamed: bool) -> None:
     format = {"type": "json_schema", "json_schema": {"name": "city", "schema": SCHEMA}}
     found = chat(client, "hi", response_format=format, stream=streamed)
     if streamed:
@@ -596,9 +590,7 @@ def test_a_chat_asks_for_json(client: openai.OpenAI, streamed: bool) -> None:
         ),
     ],
 )
-def test_a_wrong_field_of_a_chat_is_refused_by_its_name(
-    client: openai.OpenAI, options: dict, field: str
-) -> None:
+def test_invalid_chat_field_is_named(client: openai.OpenAI, options: dict, field: str) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         chat(client, **{"messages": "hi", **options})
     assert refused.value.param == field
@@ -619,9 +611,7 @@ def test_a_wrong_field_of_a_chat_is_refused_by_its_name(
         ),
     ],
 )
-def test_a_chat_with_a_model_that_declares_nothing_special(
-    client: openai.OpenAI, options: dict, field: str
-) -> None:
+def test_chat_with_undeclared_model(client: openai.OpenAI, options: dict, field: str) -> None:
     messages = [{"role": "user", "content": "hi"}]
     with pytest.raises(openai.BadRequestError) as refused:
         client.chat.completions.create(**{"model": "continuing", "messages": messages, **options})

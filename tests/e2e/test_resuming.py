@@ -163,7 +163,7 @@ CUTS = st.lists(
 @given(cuts=CUTS, every=st.sampled_from([1, 10, 1000]))
 @example(cuts=[(0, "reset"), (1, "close"), (170, "held"), (5, "reset"), (2999, "reset")], every=7)
 @example(cuts=[(10**6, "close")] * 2, every=1000)
-def test_no_token_is_lost_or_doubled(server: Running, cuts: list[tuple[int, str]], every: int) -> None:
+def test_resume_loses_or_repeats_no_token(server: Running, cuts: list[tuple[int, str]], every: int) -> None:
     key = f"cut-{next(keys)}"
     events = resumed(server, cuts, key, until=150, pause=0.002, every=every)
     assert numbers(events) == list(range(150))
@@ -172,7 +172,7 @@ def test_no_token_is_lost_or_doubled(server: Running, cuts: list[tuple[int, str]
     assert lines.count(f"begun {key}") == lines.count(f"completed {key}") == 1
 
 
-def test_v2_and_blocking_models_resume_too(server: Running) -> None:
+def test_v2_and_blocking_models_resume(server: Running) -> None:
     key = f"v2-{next(keys)}"
     request = {
         "id": "7",
@@ -193,7 +193,7 @@ def test_v2_and_blocking_models_resume_too(server: Running) -> None:
     assert [response["outputs"][0]["data"][0].split()[0] for response in found] == [str(i) for i in range(30)]
 
 
-def test_a_stream_is_one_request_in_meters_and_log(server: Running) -> None:
+def test_resumed_stream_is_one_request_in_metrics_and_log(server: Running) -> None:
     key = f"once-{next(keys)}"
     path = "/v2/models/{model_name}/generate_stream"
     page = {"method": "POST", "path": path, "status_code": "200"}
@@ -213,7 +213,7 @@ def test_a_stream_is_one_request_in_meters_and_log(server: Running) -> None:
     eventually(lambda: server.metric("rest_server_requests_in_progress") <= 1)
 
 
-def test_the_end_is_a_204(server: Running) -> None:
+def test_finished_stream_returns_204(server: Running) -> None:
     events = resumed(server, [], f"end-{next(keys)}", until=3)
     url = f"{server.url}/v2/models/count/generate_stream"
     found = httpx.get(url, headers={"last-event-id": events[-1]["id"]})
@@ -230,7 +230,7 @@ def parse(text: str) -> list[dict[str, str]]:
     return [dict(line.split(": ", 1) for line in block.split("\n")) for block in text.split("\n\n")[:-1]]
 
 
-def test_what_cannot_be_resumed_is_said(server: Running) -> None:
+def test_unresumable_stream_is_reported(server: Running) -> None:
     events = resumed(server, [], f"not-{next(keys)}", until=3)
     id, _, _ = events[-1]["id"].rpartition(":")
     models = f"{server.url}/v2/models"
@@ -254,7 +254,7 @@ def test_what_cannot_be_resumed_is_said(server: Running) -> None:
     assert httpx.get(f"{models}/count/generate_stream", headers=cookie).status_code == 200
 
 
-def test_an_error_of_the_model_is_recorded(server: Running) -> None:
+def test_model_error_is_recorded(server: Running) -> None:
     path = "/v2/models/breaks/generate_stream"
     connection = Connection(server, path, asked(after=2), prefer="resumable")
     connection.read()
@@ -272,7 +272,7 @@ def test_errors_before_the_first_event_are_statuses(server: Running) -> None:
     assert httpx.post(url.replace("count", "nobody"), json={}, headers=RESUMABLE).status_code == 404
 
 
-def test_headers_of_the_settings_own_a_stream(start: Callable[..., Running]) -> None:
+def test_configured_headers_own_stream(start: Callable[..., Running]) -> None:
     running = start(credential_headers=["X-User"])
     url = f"{running.url}/v2/models/count/generate_stream"
     body = {"key": "owned", "until": 10**6, "pause": 0.01, "id": "owned"}
@@ -288,7 +288,7 @@ def test_headers_of_the_settings_own_a_stream(start: Callable[..., Running]) -> 
     eventually(lambda: running.noted("finished owned"))
 
 
-def test_a_client_that_wants_no_more_ends_the_model(server: Running) -> None:
+def test_released_stream_ends_model(server: Running) -> None:
     key = f"released-{next(keys)}"
     path = "/v2/models/count/generate_stream"
     connection = Connection(server, path, asked(key=key, until=10**6, pause=0.01), prefer="resumable")
@@ -301,7 +301,7 @@ def test_a_client_that_wants_no_more_ends_the_model(server: Running) -> None:
     assert httpx.delete(server.url + path, headers=last).status_code == 410
 
 
-def test_streams_that_ask_for_nothing_are_as_they_were(server: Running) -> None:
+def test_other_streams_are_unchanged(server: Running) -> None:
     found = httpx.post(f"{server.url}/v2/models/count/generate_stream", json={"key": "plain", "until": 2})
     assert found.text == "".join(
         f'data: {{"output":{number},"model_name":"count","model_version":""}}\n\n' for number in range(2)
@@ -309,7 +309,7 @@ def test_streams_that_ask_for_nothing_are_as_they_were(server: Running) -> None:
     assert "preference-applied" not in found.headers
 
 
-def test_nobody_comes_back(start: Callable[..., Running]) -> None:
+def test_unresumed_stream_expires(start: Callable[..., Running]) -> None:
     running = start(resume_timeout=0.2, resumable_streams=True)
     path = "/v2/models/count/generate_stream"
     connection = Connection(running, path, asked(key="left", until=10**6, pause=0.01))
@@ -322,7 +322,7 @@ def test_nobody_comes_back(start: Callable[..., Running]) -> None:
     eventually(lambda: running.metric("rest_server_requests_in_progress") <= 1)
 
 
-def test_a_full_recording_holds_the_model_back_and_drops_what_was_read(start: Callable[..., Running]) -> None:
+def test_full_buffer_applies_backpressure_and_drops_read_events(start: Callable[..., Running]) -> None:
     running = start(resume_items=20)
     path = "/v2/models/blocking/generate_stream"
     connection = Connection(running, path, asked(key="full", until=10**5), prefer="resumable")
@@ -349,9 +349,7 @@ def test_a_full_recording_holds_the_model_back_and_drops_what_was_read(start: Ca
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_deadline_ends_a_stream_whose_recording_is_full(
-    start: Callable[..., Running], workers: int
-) -> None:
+def test_deadline_ends_stream_with_full_buffer(start: Callable[..., Running], workers: int) -> None:
     running = start(resume_items=2, resume_timeout=60, parallel_workers=workers)
     path = "/v2/models/count/generate_stream"
     asking = asked(key="full", until=10**6, pause=0.2)
@@ -369,9 +367,7 @@ def test_a_deadline_ends_a_stream_whose_recording_is_full(
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_deadline_ends_the_model_of_a_client_that_does_not_read(
-    start: Callable[..., Running], workers: int
-) -> None:
+def test_deadline_ends_model_of_stalled_client(start: Callable[..., Running], workers: int) -> None:
     running = start(parallel_workers=workers)
     path = "/v2/models/blocking/generate_stream"
     unread = Connection(running, path, asked(key="unread", until=10**6), x_request_timeout="2")
@@ -381,7 +377,7 @@ def test_a_deadline_ends_the_model_of_a_client_that_does_not_read(
     unread.cut("reset")
 
 
-def test_an_unload_ends_a_stream_whose_recording_is_full(start: Callable[..., Running]) -> None:
+def test_unload_ends_stream_with_full_buffer(start: Callable[..., Running]) -> None:
     running = start(resume_items=2, resume_timeout=60, shutdown_grace=0.2)
     path = "/v2/models/count/generate_stream"
     connection = Connection(running, path, asked(key="unloaded", until=10**6), prefer="resumable")
@@ -392,7 +388,7 @@ def test_an_unload_ends_a_stream_whose_recording_is_full(start: Callable[..., Ru
     assert running.noted("finished unloaded")
 
 
-def test_our_clients_read_streams_that_are_resumable_by_setting(start: Callable[..., Running]) -> None:
+def test_client_reads_streams_resumable_by_setting(start: Callable[..., Running]) -> None:
     running = start(resumable_streams=True)
     with Client(running.url) as client:
         assert [*client.stream("count", key="client", until=3)] == [0, 1, 2]
@@ -400,7 +396,7 @@ def test_our_clients_read_streams_that_are_resumable_by_setting(start: Callable[
             [*client.stream("breaks", after=2)]
 
 
-def test_our_client_releases_a_stream_that_it_leaves(start: Callable[..., Running]) -> None:
+def test_client_releases_abandoned_stream(start: Callable[..., Running]) -> None:
     running = start(resumable_streams=True, resume_timeout=600)
     endless = {"until": 10**6, "pause": 0.01}
     headers = {"authorization": "Bearer mine"}
@@ -413,7 +409,7 @@ def test_our_client_releases_a_stream_that_it_leaves(start: Callable[..., Runnin
     eventually(lambda: running.noted("finished closed"))
 
 
-async def test_our_client_releases_a_stream_when_it_is_cancelled(start: Callable[..., Running]) -> None:
+async def test_client_releases_cancelled_stream(start: Callable[..., Running]) -> None:
     running = start(resumable_streams=True, resume_timeout=600)
     got = asyncio.Event()
     async with AsyncClient(running.url) as client:
@@ -430,7 +426,7 @@ async def test_our_client_releases_a_stream_when_it_is_cancelled(start: Callable
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_stream_is_resumed_while_the_server_drains(start: Callable[..., Running], method: str) -> None:
+def test_stream_resumes_during_drain(start: Callable[..., Running], method: str) -> None:
     running = start(shutdown_grace=10)
     path = "/v2/models/count/generate_stream"
     connection = Connection(running, path, asked(key="drains", until=20, pause=0.15), prefer="resumable")
@@ -445,7 +441,7 @@ def test_a_stream_is_resumed_while_the_server_drains(start: Callable[..., Runnin
     assert numbers(connection.events + rest.events) == list(range(20))
 
 
-def test_more_streams_than_may_be_held(start: Callable[..., Running]) -> None:
+def test_stream_limit_is_enforced(start: Callable[..., Running]) -> None:
     running = start(max_held_streams=2)
     path = "/v2/models/count/generate_stream"
     for key in ("one", "two"):
@@ -464,7 +460,7 @@ def test_more_streams_than_may_be_held(start: Callable[..., Running]) -> None:
         assert last.status_code == 200
 
 
-def test_an_ended_stream_that_nobody_reads_makes_place(start: Callable[..., Running]) -> None:
+def test_unread_finished_stream_is_evicted(start: Callable[..., Running]) -> None:
     running = start(max_held_streams=1, resume_timeout=60)
     path = "/v2/models/count/generate_stream"
     left = Connection(running, path, asked(key="left", until=2, pause=0.5), prefer="resumable")
@@ -480,7 +476,7 @@ def test_an_ended_stream_that_nobody_reads_makes_place(start: Callable[..., Runn
     eventually(place)
 
 
-def test_a_stop_ends_held_streams_with_an_event(start: Callable[..., Running]) -> None:
+def test_shutdown_ends_detached_streams_with_event(start: Callable[..., Running]) -> None:
     running = start(shutdown_grace=0.5)
     path = "/v2/models/count/infer_stream"
     inputs = [
@@ -502,7 +498,7 @@ def test_a_stop_ends_held_streams_with_an_event(start: Callable[..., Running]) -
     assert end["event"] == "end"
 
 
-def test_a_second_connection_takes_the_stream_over(server: Running) -> None:
+def test_second_connection_takes_over_stream(server: Running) -> None:
     """The first one may be half open. It must not keep a place on the server."""
     path = "/v2/models/count/generate_stream"
     key = f"over-{next(keys)}"

@@ -15,8 +15,8 @@ from tritonclient.utils import InferenceServerException
 
 from inferstream.codecs import PandasCodec
 from inferstream.types import InferenceResponse
+from tests.artefacts import graphs, models
 from tests.serving import Running, tensor
-from tests.unit.runtimes import graphs, models
 
 FLOWERS = models.FLOWERS[5::10]
 SPECIES = models.SPECIES[5::10]
@@ -40,7 +40,7 @@ def write_models(root: Path) -> Path:
     sklearn, xgboost, lightgbm = (f"mlserver_{name}" for name in ("sklearn", "xgboost", "lightgbm"))
     models.dumped(models.classifier(), folder_of(root, "classifier", f"{sklearn}.SKLearnModel"))
     uri = "./regressor.pickle"
-    at = folder_of(root, "regressor", "inferstream.runtimes.sklearn.SKLearnModel", uri=uri)
+    at = folder_of(root, "regressor", "inferstream.plugins.frameworks.sklearn.SKLearnModel", uri=uri)
     models.dumped(models.regressor(), at, uri)
     at = folder_of(root, "people", f"{sklearn}.sklearn.SKLearnModel", content_type="pd")
     models.dumped(models.frame_pipeline(), at, "model.pkl")
@@ -53,7 +53,7 @@ def write_models(root: Path) -> Path:
         at = folder_of(root, f"boosted-regressor-{ending}", f"{xgboost}.XGBoostModel")
         models.boosted("XGBRegressor", at, f"model.{ending}")
     models.light(folder_of(root, "light", f"{lightgbm}.LightGBMModel"))
-    graphs.classifier(folder_of(root, "onnx", "inferstream.runtimes.onnx.OnnxModel"))
+    graphs.classifier(folder_of(root, "onnx", "inferstream.plugins.frameworks.onnx.OnnxModel"))
     batching = {"max_batch_size": 8, "max_batch_time": 0.5}
     graphs.classifier(folder_of(root, "onnx-batched", "mlserver_onnx.OnnxModel", batching))
     folder_of(root, "empty", f"{sklearn}.SKLearnModel")
@@ -91,44 +91,51 @@ def ask(request: pytest.FixtureRequest, served: Running) -> Iterator[Ask]:
         yield ask
 
 
-def test_a_classifier_answers_species_and_probabilities(ask: Ask) -> None:
+def test_classifier_returns_species_and_probabilities(ask: Ask) -> None:
     assert ask("classifier", FLOWERS)["predict"].tolist() == [[species] for species in SPECIES]
     found = ask("classifier", FLOWERS, "predict", "predict_proba")
     assert list(found) == ["predict", "predict_proba"]
     assert np.allclose(found["predict_proba"], models.classifier().predict_proba(FLOWERS))
 
 
-def test_a_regressor_answers_numbers(ask: Ask) -> None:
+def test_regressor_returns_numbers(ask: Ask) -> None:
     found = ask("regressor", FLOWERS, "predict")["predict"]
     assert np.allclose(found[:, 0], models.regressor().predict(FLOWERS))
 
 
 @pytest.mark.parametrize("ending", ["bst", "json", "ubj"])
-def test_xgboost_answers_from_every_format(ask: Ask, ending: str) -> None:
+def test_xgboost_loads_every_format(ask: Ask, ending: str) -> None:
     found = ask(f"boosted-{ending}", FLOWERS.astype(np.float32), "predict", "predict_proba")
     assert found["predict"].tolist() == [[species] for species in SPECIES]
     assert found["predict_proba"].shape == (15, 3)
     assert ask(f"boosted-regressor-{ending}", FLOWERS)["predict"].dtype == np.float32
 
 
-def test_lightgbm_answers_probabilities(ask: Ask) -> None:
+def test_lightgbm_returns_probabilities(ask: Ask) -> None:
     found = ask("light", FLOWERS)["predict"]
     assert found.shape == (15, 3)
     assert (found.argmax(1) == SPECIES).all()
 
 
-@pytest.mark.parametrize("model", ["onnx", "onnx-batched"])
-def test_onnx_answers_its_outputs_in_their_own_shapes(ask: Ask, model: str) -> None:
-    found = ask(model, FLOWERS.astype(np.float32))
+def test_onnx_returns_outputs_with_own_shapes(ask: Ask) -> None:
+    found = ask("onnx", FLOWERS.astype(np.float32))
     assert list(found) == ["species", "probabilities"]
     assert found["species"].tolist() == SPECIES.tolist()
     assert np.allclose(found["probabilities"], models.classifier().predict_proba(FLOWERS), atol=1e-4)
-    assert list(ask(model, FLOWERS.astype(np.float32), "probabilities")) == ["probabilities"]
+    assert list(ask("onnx", FLOWERS.astype(np.float32), "probabilities")) == ["probabilities"]
     with pytest.raises(InferenceServerException, match='input "features": the model takes FP32, got FP64'):
-        ask(model, FLOWERS)
+        ask("onnx", FLOWERS)
 
 
-def test_onnx_runs_requests_together(served: Running) -> None:
+def test_onnx_by_mlserver_name_returns_predict_and_others_on_request(ask: Ask) -> None:
+    features = FLOWERS.astype(np.float32)
+    found = ask("onnx-batched", features)
+    assert list(found) == ["predict"]
+    assert found["predict"].tolist() == SPECIES.reshape(-1, 1).tolist()
+    assert ask("onnx-batched", features, "probabilities")["probabilities"].shape == (15, 3)
+
+
+def test_onnx_batches_requests(served: Running) -> None:
     def asked(row: int) -> int:
         request = {"inputs": [tensor("flowers", "FP32", FLOWERS[row].tolist(), [1, 4])]}
         answer = served.infer("onnx-batched", request)
@@ -149,7 +156,7 @@ def test_onnx_runs_requests_together(served: Running) -> None:
         ("boosted-json", "guess"),
     ],
 )
-def test_an_output_that_is_not_there_is_named(ask: Ask, model: str, output: str) -> None:
+def test_unknown_output_is_named(ask: Ask, model: str, output: str) -> None:
     with pytest.raises(
         InferenceServerException, match=r"is not one of the model's outputs: (predict|species, probabilities)"
     ) as refused:
@@ -158,12 +165,12 @@ def test_an_output_that_is_not_there_is_named(ask: Ask, model: str, output: str)
     assert f'output "{output}"' in refused.value.message()
 
 
-def test_lightgbm_ignores_outputs_that_are_not_there(ask: Ask) -> None:
+def test_lightgbm_ignores_unknown_outputs(ask: Ask) -> None:
     assert list(ask("light", FLOWERS, "predict_proba")) == ["predict"]
 
 
 @pytest.mark.parametrize("model", ["classifier", "boosted-json", "light", "onnx", "onnx-batched"])
-def test_a_wrong_number_of_features_is_the_clients_error(ask: Ask, model: str) -> None:
+def test_wrong_feature_count_is_client_error(ask: Ask, model: str) -> None:
     features = FLOWERS.astype(np.float32 if model.startswith("onnx") else FLOWERS.dtype)
     message = r'input "features": the model takes shape \[-1, 4\], got \[15, 3\]'
     with pytest.raises(InferenceServerException, match=message) as refused:
@@ -171,7 +178,7 @@ def test_a_wrong_number_of_features_is_the_clients_error(ask: Ask, model: str) -
     assert refused.value.status() in ("400", "StatusCode.INVALID_ARGUMENT")
 
 
-def test_what_the_framework_refuses_is_the_clients_error(ask: Ask) -> None:
+def test_framework_refusal_is_client_error(ask: Ask) -> None:
     with pytest.raises(InferenceServerException, match='input "features": Input X contains NaN') as refused:
         ask("regressor", np.full((1, 4), np.nan))
     assert refused.value.status() in ("400", "StatusCode.INVALID_ARGUMENT")
@@ -183,7 +190,7 @@ def columns(**values: list) -> list[dict]:
     ]
 
 
-def test_a_data_frame_goes_into_a_pipeline(served: Running) -> None:
+def test_pipeline_accepts_data_frame(served: Running) -> None:
     inputs = columns(age=[25, 65], city=["Oslo", "Rome"])
     answer = served.infer("people", {"inputs": inputs})
     assert answer.json()["outputs"][0]["data"] == [0, 1], answer.text
@@ -194,7 +201,7 @@ def test_a_data_frame_goes_into_a_pipeline(served: Running) -> None:
 
 @pytest.mark.parametrize("wanted", [{}, {"outputs": [{"name": "transform"}]}])
 @pytest.mark.parametrize("action", ["infer", "infer_stream"])
-def test_a_data_frame_comes_out_as_columns(served: Running, action: str, wanted: dict) -> None:
+def test_data_frame_returns_as_columns(served: Running, action: str, wanted: dict) -> None:
     request = {"inputs": columns(age=[20, 70], height=[150, 165]), **wanted}
     answer = served.infer("scaler", request, action)
     text = answer.text.removeprefix("data: ") if action == "infer_stream" else answer.text
@@ -202,13 +209,13 @@ def test_a_data_frame_comes_out_as_columns(served: Running, action: str, wanted:
     assert PandasCodec.decode_response(response).to_dict("list") == {"age": [0, 1], "height": [0, 0.5]}
 
 
-def test_a_data_frame_is_asked_for_alone(served: Running) -> None:
+def test_data_frame_request_is_not_batched(served: Running) -> None:
     both = [{"name": "transform"}, {"name": "transform", "parameters": {"content_type": "np"}}]
     request = {"inputs": columns(age=[20, 70], height=[150, 165]), "outputs": both}
     assert served.infer("scaler", request).status_code == 400
 
 
-def test_what_cannot_be_loaded_says_why(served: Running) -> None:
+def test_load_failure_has_reason(served: Running) -> None:
     index = httpx.post(f"{served.url}/v2/repository/index", json={}).json()
     reasons = {model["name"]: model["reason"] for model in index if model["state"] == "UNAVAILABLE"}
     assert reasons == {
@@ -218,6 +225,6 @@ def test_what_cannot_be_loaded_says_why(served: Running) -> None:
     }
 
 
-def test_a_large_input_comes_through_as_it_is(ask: Ask) -> None:
+def test_large_input_is_unchanged(ask: Ask) -> None:
     many = np.tile(FLOWERS, (2000, 1))
     assert (ask("light", many)["predict"].argmax(1) == np.tile(SPECIES, 2000)).all()

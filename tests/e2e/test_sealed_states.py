@@ -79,7 +79,7 @@ def contents(response) -> list[str]:
     return [message["content"] for message in json.loads(response.output_text)]
 
 
-def test_a_conversation_goes_from_replica_to_replica(replicas: list[Running]) -> None:
+def test_conversation_moves_between_replicas(replicas: list[Running]) -> None:
     with connected(replicas[0]) as first, connected(replicas[1]) as second:
         said = [SECRET]
         response = first.responses.create(model="told", input=SECRET, instructions="be kind")
@@ -96,7 +96,7 @@ def test_a_conversation_goes_from_replica_to_replica(replicas: list[Running]) ->
         assert len(response.id) < 256 * 1024
 
 
-def test_a_streamed_conversation_goes_on(replicas: list[Running]) -> None:
+def test_streamed_conversation_continues(replicas: list[Running]) -> None:
     with connected(replicas[0]) as first, connected(replicas[1]) as second:
         said: list[str] = []
         id = None
@@ -113,7 +113,7 @@ def test_a_streamed_conversation_goes_on(replicas: list[Running]) -> None:
             first.responses.create(model="told", input="d", previous_response_id=created.response.id)
 
 
-def test_a_stream_that_the_client_puts_together_keeps_its_id(replicas: list[Running]) -> None:
+def test_client_accumulated_stream_keeps_id(replicas: list[Running]) -> None:
     with connected(replicas[0]) as client:
         before = client.responses.create(model="told", input="a")
         with client.responses.stream(model="told", input="b", previous_response_id=before.id) as stream:
@@ -122,7 +122,7 @@ def test_a_stream_that_the_client_puts_together_keeps_its_id(replicas: list[Runn
         assert last.response.model_dump()["store"] is False
 
 
-async def test_the_asynchronous_client_goes_on(replicas: list[Running]) -> None:
+async def test_async_client_continues_conversation(replicas: list[Running]) -> None:
     options = {"api_key": "none", "max_retries": 0, "timeout": 20}
     async with openai.AsyncOpenAI(base_url=f"{replicas[1].url}/v1", **options) as client:
         before = await client.responses.create(model="told", input="a")
@@ -138,7 +138,7 @@ async def test_the_asynchronous_client_goes_on(replicas: list[Running]) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_tool_is_called_and_only_its_output_is_sent_back(replicas: list[Running], streamed: bool) -> None:
+def test_tool_call_is_continued_with_only_its_output(replicas: list[Running], streamed: bool) -> None:
     with connected(replicas[1]) as client:
         asked = client.responses.create(model="told", input="rain?", tools=TOOLS, stream=streamed, store=True)
         if streamed:
@@ -163,9 +163,7 @@ def test_a_tool_is_called_and_only_its_output_is_sent_back(replicas: list[Runnin
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_the_text_of_a_custom_tool_is_part_of_the_conversation(
-    replicas: list[Running], streamed: bool
-) -> None:
+def test_custom_tool_input_is_part_of_conversation(replicas: list[Running], streamed: bool) -> None:
     tools = [{"type": "custom", "name": "apply_patch"}]
     with connected(replicas[1]) as client:
         asked = client.responses.create(model="told", input="patch", tools=tools, stream=streamed, store=True)
@@ -187,7 +185,7 @@ def test_the_text_of_a_custom_tool_is_part_of_the_conversation(
     assert tool["content"] == "done"
 
 
-def test_a_changed_id_is_a_bad_request_that_names_the_field(replicas: list[Running]) -> None:
+def test_tampered_id_is_bad_request_naming_field(replicas: list[Running]) -> None:
     with connected(replicas[0]) as client:
         id = client.responses.create(model="told", input=SECRET).id
         for place in range(0, len(id), 7):
@@ -201,7 +199,7 @@ def test_a_changed_id_is_a_bad_request_that_names_the_field(replicas: list[Runni
             assert changed[:40] not in str(refused.value)
 
 
-def test_what_would_need_a_store_is_refused_with_a_sentence(replicas: list[Running]) -> None:
+def test_unsupported_store_features_are_refused(replicas: list[Running]) -> None:
     with connected(replicas[0]) as client:
         id = client.responses.create(model="told", input="a").id
         for use in (client.responses.retrieve, client.responses.delete, client.responses.cancel):
@@ -214,7 +212,7 @@ def test_what_would_need_a_store_is_refused_with_a_sentence(replicas: list[Runni
                 client.responses.create(model="told", input="a", **{field: value})
 
 
-def test_no_log_and_no_record_has_a_state(key_file: Path, tmp_path: Path) -> None:
+def test_logs_and_records_contain_no_state(key_file: Path, tmp_path: Path) -> None:
     record = tmp_path / "record.jsonl"
     server = serve(tmp_path / "models", key_file, debug=True, record={"path": str(record), "bodies": True})
     with connected(server) as client:
@@ -250,7 +248,7 @@ def test_no_log_and_no_record_has_a_state(key_file: Path, tmp_path: Path) -> Non
         (None, 0o600, "there is no such file"),
     ],
 )
-def test_a_wrong_file_of_keys_ends_the_start(
+def test_invalid_key_file_aborts_startup(
     tmp_path: Path, content: str | None, mode: int, sentence: str
 ) -> None:
     key_file = tmp_path / "state.keys"

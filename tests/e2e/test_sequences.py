@@ -65,7 +65,7 @@ def number(library: Any, value: int) -> Any:
 
 @pytest.mark.parametrize("library", [triton_http, triton_grpc], ids=["http", "grpc"])
 @pytest.mark.parametrize("named", [False, True], ids=["numbers", "texts"])
-def test_a_sequence_stays_in_one_worker(server: Running, library: Any, named: bool) -> None:
+def test_sequence_stays_in_one_worker(server: Running, library: Any, named: bool) -> None:
     client = library.InferenceServerClient(
         server.grpc if library is triton_grpc else f"127.0.0.1:{server.http_port}"
     )
@@ -93,7 +93,7 @@ def test_a_sequence_stays_in_one_worker(server: Running, library: Any, named: bo
     client.close()
 
 
-def test_a_stream_has_sequences_too(server: Running) -> None:
+def test_streams_support_sequences(server: Running) -> None:
     client = triton_grpc.InferenceServerClient(server.grpc)
     answers: Queue[tuple[Any, Any]] = Queue()
     client.start_stream(lambda result, error: answers.put((result, error)))
@@ -108,7 +108,7 @@ def test_a_stream_has_sequences_too(server: Running) -> None:
     client.close()
 
 
-def test_a_sequence_whose_worker_is_killed_has_to_begin_anew(server: Running) -> None:
+def test_sequence_restarts_after_worker_is_killed(server: Running) -> None:
     if not server.count:  # type: ignore[attr-defined]
         pytest.skip("the model runs in the server's process")
     client = triton_http.InferenceServerClient(f"127.0.0.1:{server.http_port}")
@@ -125,7 +125,7 @@ def test_a_sequence_whose_worker_is_killed_has_to_begin_anew(server: Running) ->
     client.close()
 
 
-def test_several_front_ends_have_no_sequences(tmp_path: Path) -> None:
+def test_several_front_ends_refuse_sequences(tmp_path: Path) -> None:
     write_model(tmp_path, "adder", "adders.Adder", CODE, name="adder", sequence_idle=60)
     server = Running(tmp_path, within=60, INFERSTREAM_FRONTENDS="2")
     client = triton_http.InferenceServerClient(f"127.0.0.1:{server.http_port}")

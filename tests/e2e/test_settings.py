@@ -63,7 +63,7 @@ def repository(root: Path, **settings: object) -> Path:
     return folder
 
 
-def test_models_come_from_wherever_a_repository_has_them(serve, tmp_path: Path) -> None:
+def test_models_load_from_custom_repository(serve, tmp_path: Path) -> None:
     folder = repository(
         tmp_path,
         model_repository_implementation="numbered.Numbered",
@@ -94,7 +94,7 @@ def test_models_come_from_wherever_a_repository_has_them(serve, tmp_path: Path) 
         ("numbered.Raising", {}, "no bucket of this name"),
     ],
 )
-def test_a_repository_that_cannot_be_made_ends_the_start_with_one_line(
+def test_failing_repository_class_aborts_startup_with_one_line(
     tmp_path: Path, implementation: str, args: dict, reason: str
 ) -> None:
     folder = repository(
@@ -128,7 +128,7 @@ def raw(server: Running, size: int) -> httpx.Response:
     ],
     ids=str,
 )
-def test_compression_is_as_the_settings_say(start, tmp_path: Path, settings: dict, small, large) -> None:
+def test_compression_follows_settings(start, tmp_path: Path, settings: dict, small, large) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
     (folder / "settings.json").write_text(json.dumps(settings))

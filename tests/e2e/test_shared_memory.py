@@ -78,7 +78,7 @@ def wanted(library: Any, size: int = SIZE, offset: int = SIZE) -> Any:
     return output
 
 
-def test_large_tensors_go_in_and_out_through_a_region(client: Any, region: Any) -> None:
+def test_large_tensors_use_region_for_input_and_output(client: Any, region: Any) -> None:
     library = client.library
     client.register_system_shared_memory("data", key_of(region), 2 * SIZE)
     for _ in range(3):  # over whichever front end
@@ -91,7 +91,7 @@ def test_large_tensors_go_in_and_out_through_a_region(client: Any, region: Any) 
     assert client.infer("echo", [given(library)]).as_numpy("x").tolist() == VALUES.tolist()
 
 
-def test_texts_are_in_a_region_as_they_are_on_the_wire(client: Any, region: Any) -> None:
+def test_strings_have_wire_format_in_region(client: Any, region: Any) -> None:
     library = client.library
     texts = np.array(["a", "", "ä" * 40], dtype=object)
     memory.set_shared_memory_region(region, [serialize_byte_tensor(texts)], 64)
@@ -101,7 +101,7 @@ def test_texts_are_in_a_region_as_they_are_on_the_wire(client: Any, region: Any)
     assert [each.decode() for each in answer.as_numpy("x")] == [*texts]
 
 
-def test_a_region_is_listed_until_it_is_unregistered(client: Any, region: Any) -> None:
+def test_region_is_listed_until_unregistered(client: Any, region: Any) -> None:
     client.register_system_shared_memory("data", key_of(region), SIZE, 16)
     status = client.get_system_shared_memory_status("data")
     (only,) = status if isinstance(status, list) else status.regions.values()
@@ -125,7 +125,7 @@ def test_a_region_is_listed_until_it_is_unregistered(client: Any, region: Any) -
         (8, 0, "needs 16 bytes of FP32, got 8"),
     ],
 )
-def test_what_is_outside_is_refused(client: Any, region: Any, size: int, offset: int, said: str) -> None:
+def test_out_of_bounds_region_is_refused(client: Any, region: Any, size: int, offset: int, said: str) -> None:
     client.register_system_shared_memory("data", key_of(region), 2 * SIZE)
     with pytest.raises(InferenceServerException) as refused:
         client.infer("echo", [given(client.library, size, offset, "FP32", 4)])
@@ -133,7 +133,7 @@ def test_what_is_outside_is_refused(client: Any, region: Any, size: int, offset:
     assert key_of(region) not in refused.value.message()
 
 
-def test_a_region_that_was_shortened_is_an_error_and_no_more(client: Any, region: Any) -> None:
+def test_truncated_region_is_an_error(client: Any, region: Any) -> None:
     client.register_system_shared_memory("data", key_of(region), 2 * SIZE)
     os.truncate(f"/dev/shm{key_of(region)}", 4096)
     with pytest.raises(InferenceServerException, match="shorter than it was"):
@@ -141,7 +141,7 @@ def test_a_region_that_was_shortened_is_an_error_and_no_more(client: Any, region
     assert client.is_server_live()
 
 
-def test_a_stream_reads_and_writes_regions_too(server: Running, region: Any) -> None:
+def test_stream_reads_and_writes_regions(server: Running, region: Any) -> None:
     client = triton_grpc.InferenceServerClient(server.grpc)
     client.register_system_shared_memory("data", key_of(region), 2 * SIZE)
     answers: Queue[tuple[Any, Any]] = Queue()
@@ -156,7 +156,7 @@ def test_a_stream_reads_and_writes_regions_too(server: Running, region: Any) -> 
     client.close()
 
 
-def test_an_event_stream_has_no_regions(server: Running) -> None:
+def test_event_stream_refuses_regions(server: Running) -> None:
     place = {"shared_memory_region": "data", "shared_memory_byte_size": 8}
     tensor = {"name": "x", "shape": [2], "datatype": "FP32", "parameters": place}
     url = f"{server.url}/v2/models/echo/infer_stream"
@@ -165,7 +165,7 @@ def test_an_event_stream_has_no_regions(server: Running) -> None:
     assert "single requests of V2 over REST" in refused.json()["error"]
 
 
-def test_it_is_off_where_the_settings_say_so(tmp_path: Path) -> None:
+def test_shared_memory_can_be_disabled(tmp_path: Path) -> None:
     server = started(tmp_path, shared_memory=False)
     client = triton_http.InferenceServerClient(f"127.0.0.1:{server.http_port}")
     assert "system_shared_memory" not in client.get_server_metadata()["extensions"]

@@ -140,7 +140,7 @@ DOORS = {
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
-def test_a_client_of_this_machine_sees_the_exception_and_the_frames_of_the_user(shown: Running, door) -> None:
+def test_local_client_sees_exception_and_user_frames(shown: Running, door) -> None:
     logged = shown.text().count(f"  ValueError: boom-{DOORS[door]}\n")
     said = door(shown, {})
     assert f"ValueError: boom-{DOORS[door]}" in said
@@ -151,28 +151,28 @@ def test_a_client_of_this_machine_sees_the_exception_and_the_frames_of_the_user(
 
 @pytest.mark.parametrize("headers", HEADERS, ids=lambda headers: next(iter(headers)))
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
-def test_a_client_behind_a_proxy_does_not(shown: Running, door, headers: dict[str, str]) -> None:
+def test_proxied_client_does_not_see_exception(shown: Running, door, headers: dict[str, str]) -> None:
     said = door(shown, headers)
     assert "boom" not in said
     assert "code_of_user" not in said
 
 
-def test_a_result_of_a_wrong_type_is_shown_with_the_place_of_the_code(shown: Running) -> None:
+def test_wrong_result_type_is_shown_with_code_location(shown: Running) -> None:
     assert 'code_of_user.py\\", line 31, in predict' in rest(shown, "number", "infer", {})
 
 
-def test_a_stream_that_another_client_may_resume_shows_nothing(shown: Running) -> None:
+def test_resumable_stream_hides_exception(shown: Running) -> None:
     said = infer_stream(shown, {"Prefer": "resumable"})
     assert "event: error" in said
     assert "boom" not in said
 
 
-def test_a_failed_load_is_logged_once(shown: Running) -> None:
+def test_failed_load_is_logged_once(shown: Running) -> None:
     assert shown.text().count("  ValueError: boom-load\n") == 1
     assert shown.text().count("ERROR - Model loading did not load: ValueError: boom-load\n") == 1
 
 
-async def test_a_failed_batch_has_one_traceback_for_each_request(shown: Running) -> None:
+async def test_failed_batch_has_one_traceback_per_request(shown: Running) -> None:
     body = {"inputs": [tensor("xs", "INT64", [3])]}
     async with httpx.AsyncClient(base_url=shown.url, timeout=20) as client:
         await asyncio.gather(*(client.post("/v2/models/batch/infer", json=body) for _ in range(6)))
@@ -181,7 +181,7 @@ async def test_a_failed_batch_has_one_traceback_for_each_request(shown: Running)
 
 
 @pytest.mark.parametrize("settings", [{}, {"show_errors": "never", "debug": True}], ids=["served", "never"])
-def test_beyond_development_nothing_is_shown(start, tmp_path, settings: dict) -> None:
+def test_exceptions_are_hidden_outside_development(start, tmp_path, settings: dict) -> None:
     running = start(folder(tmp_path / "models", **settings))
     for door in DOORS:
         said = door(running, {})

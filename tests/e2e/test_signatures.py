@@ -101,7 +101,7 @@ def over_grpc(served: Running, model: str, side: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("metadata", [over_rest, over_grpc])
-def test_metadata_shows_what_annotations_say(served: Running, metadata: Any) -> None:
+def test_metadata_follows_annotations(served: Running, metadata: Any) -> None:
     assert metadata(served, "typed", "inputs") == [
         ("numbers", "FP32", [-1], "np", False),
         ("names", "BYTES", [-1, 1], "str", True),
@@ -115,7 +115,7 @@ def test_metadata_shows_what_annotations_say(served: Running, metadata: Any) -> 
 
 
 @pytest.mark.parametrize("metadata", [over_rest, over_grpc])
-def test_declared_outputs_win_and_name_what_is_answered(served: Running, metadata: Any) -> None:
+def test_declared_outputs_override_and_name_results(served: Running, metadata: Any) -> None:
     assert [each[:3] for each in metadata(served, "named", "outputs")] == [
         ("doubled", "FP32", [-1, 1]),
         ("n", "BYTES", [-1]),
@@ -125,7 +125,7 @@ def test_declared_outputs_win_and_name_what_is_answered(served: Running, metadat
     assert [output["name"] for output in answer["outputs"]] == ["doubled", "n"]
 
 
-def test_openapi_has_an_example_that_the_model_takes_and_the_authors_words(served: Running) -> None:
+def test_openapi_has_valid_example_and_docstring(served: Running) -> None:
     for model, action in (("typed", "infer"), ("words", "infer_stream"), ("loud", "infer")):
         document = httpx.get(f"{served.url}/v2/models/{model}/docs/dataplane.json").json()
         post = document["paths"][f"/v2/models/{model}/{action}"]["post"]
@@ -144,7 +144,7 @@ LOOSE = [
 
 
 @pytest.mark.parametrize("inputs", LOOSE)
-def test_a_folder_for_mlserver_takes_what_it_took(served: Running, inputs: list[dict]) -> None:
+def test_mlserver_folder_accepts_same_requests(served: Running, inputs: list[dict]) -> None:
     answer = served.infer("loud", {"inputs": inputs})
     assert answer.status_code == 200, answer.text
     assert served.infer("loud", {"texts": ["a"]}, "generate").json()["output-0"] == "A"
@@ -158,7 +158,7 @@ def test_a_folder_for_mlserver_takes_what_it_took(served: Running, inputs: list[
         ([tensor("numbers", "INT8", [1])], 200, 400),
     ],
 )
-def test_only_strict_holds_requests_against_annotated_datatypes(
+def test_only_strict_validates_annotated_datatypes(
     served: Running, inputs: list[dict], typed: int, strict: int
 ) -> None:
     assert served.infer("typed", {"inputs": inputs}).status_code == typed

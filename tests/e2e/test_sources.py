@@ -98,7 +98,7 @@ def hub() -> Iterator[stores.Web]:
     web.stop()
 
 
-def test_a_repository_in_s3_swaps_to_its_new_version_without_a_lost_call(
+def test_s3_repository_switches_version_without_lost_call(
     s3: tuple[S3Store, dict[str, str]], start: Start
 ) -> None:
     store, environment = s3
@@ -108,7 +108,7 @@ def test_a_repository_in_s3_swaps_to_its_new_version_without_a_lost_call(
     obstore.put(
         store,
         "models/tree/model-settings.json",
-        settings(implementation="inferstream.runtimes.xgboost.XGBoostModel"),
+        settings(implementation="inferstream.plugins.frameworks.xgboost.XGBoostModel"),
     )
     obstore.put(store, "models/tree/model.json", trained(3.0))
     flags = ("--trust-remote-code",)
@@ -136,7 +136,7 @@ def test_a_repository_in_s3_swaps_to_its_new_version_without_a_lost_call(
     assert "reloaded model other" not in running.text()
 
 
-def test_an_artefact_in_s3_is_fetched_again_by_load(
+def test_s3_artefact_is_fetched_again_on_load(
     s3: tuple[S3Store, dict[str, str]], start: Start, tmp_path: Path
 ) -> None:
     store, environment = s3
@@ -144,7 +144,7 @@ def test_an_artefact_in_s3_is_fetched_again_by_load(
     folder = tmp_path / "local" / "tree"
     folder.mkdir(parents=True)
     uri = {"uri": "s3://bucket/artefacts/model.json"}
-    described = settings(implementation="inferstream.runtimes.xgboost.XGBoostModel", parameters=uri)
+    described = settings(implementation="inferstream.plugins.frameworks.xgboost.XGBoostModel", parameters=uri)
     (folder / "model-settings.json").write_bytes(described)
     running = start(None, "--frontends", "2", **environment)
     assert value_of(running, "tree") == pytest.approx(5.0)
@@ -163,7 +163,7 @@ def test_code_and_pickles_need_trust(
     for name, uri in (("code", "s3://bucket/code/mine"), ("odd", "s3://bucket/pickles/odd.name")):
         folder = tmp_path / "local" / name
         folder.mkdir(parents=True)
-        implementation = "inferstream.runtimes.sklearn.SKLearnModel"
+        implementation = "inferstream.plugins.frameworks.sklearn.SKLearnModel"
         (folder / "model-settings.json").write_bytes(
             settings(implementation=implementation, parameters={"uri": uri})
         )
@@ -181,9 +181,7 @@ def test_code_and_pickles_need_trust(
     assert "model.py" in other.text()
 
 
-def test_a_wrong_key_is_not_in_any_message(
-    s3: tuple[S3Store, dict[str, str]], start: Start, tmp_path: Path
-) -> None:
+def test_wrong_key_is_in_no_message(s3: tuple[S3Store, dict[str, str]], start: Start, tmp_path: Path) -> None:
     _, environment = s3
     folder = tmp_path / "local" / "gone"
     folder.mkdir(parents=True)
@@ -195,9 +193,7 @@ def test_a_wrong_key_is_not_in_any_message(
     assert "s3cr3t" not in running.text()
 
 
-def test_a_revision_of_the_hub_in_pieces_with_checked_digests_and_then_offline(
-    hub: stores.Web, start: Start
-) -> None:
+def test_hub_revision_is_verified_and_served_offline(hub: stores.Web, start: Start) -> None:
     weights = trained(7.0)
     hub.publish("org/tree", "v1", {"model.json": weights, "README.md": b"Trees."})
     hub.cut = len(weights) // 2  # the description is shorter
@@ -214,11 +210,11 @@ def test_a_revision_of_the_hub_in_pieces_with_checked_digests_and_then_offline(
     again.stop()
     unreachable = start("hf://org/tree@v1", **environment)
     assert value_of(unreachable, "tree") == pytest.approx(7.0)
-    assert "the last version in the cache is used" in unreachable.text()
+    assert "using the last version in the cache" in unreachable.text()
     assert "s3cr3t" not in running.text() + unreachable.text()
 
 
-def test_a_file_with_another_digest_is_refused(hub: stores.Web, start: Start, tmp_path: Path) -> None:
+def test_wrong_digest_is_refused(hub: stores.Web, start: Start, tmp_path: Path) -> None:
     hub.publish("org/tree", "main", {"model.json": trained(7.0)})
     path = next(path for path in hub.files if path.endswith("model.json"))
     hub.files[path] = hub.files[path][:-1] + b" "
@@ -234,7 +230,7 @@ def test_a_file_with_another_digest_is_refused(hub: stores.Web, start: Start, tm
     assert "model.json of hf://org/tree@main has the digest" in refused.text()
 
 
-def test_layers_of_an_image_and_files_of_an_artefact(start: Start, tmp_path: Path) -> None:
+def test_image_layers_and_artefact_files(start: Start, tmp_path: Path) -> None:
     with stores.registry(tmp_path / "registry") as host:
         title = {"org.opencontainers.image.title": "model.json"}
         stores.push(host, "team/tree", "1", [(trained(8.0), title, "application/octet-stream")])
@@ -246,7 +242,7 @@ def test_layers_of_an_image_and_files_of_an_artefact(start: Start, tmp_path: Pat
         assert value_of(image, "one") == 9
 
 
-def test_an_archive_over_tls(start: Start, tmp_path: Path) -> None:
+def test_archive_over_tls(start: Start, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "ca")
     web = stores.Web(authority.issue("archives"))
     try:

@@ -31,7 +31,7 @@ def stats(server: Running, path: str) -> list[dict]:
     return answer.json()["model_stats"]
 
 
-def test_calls_and_their_durations_are_counted(server: Running) -> None:
+def test_calls_and_durations_are_counted(server: Running) -> None:
     def counted() -> tuple[int, ...]:
         [found] = stats(server, "slow/stats")
         assert found["inference_stats"].keys() == MEMBERS
@@ -50,7 +50,7 @@ def test_calls_and_their_durations_are_counted(server: Running) -> None:
     assert 0 < computed <= succeeded
 
 
-def test_failures_are_counted_apart(server: Running) -> None:
+def test_failures_are_counted_separately(server: Running) -> None:
     [before] = stats(server, "failing/stats")
     assert server.infer("failing", text("x")).status_code >= 400
     [after] = stats(server, "failing/stats")
@@ -61,7 +61,7 @@ def test_failures_are_counted_apart(server: Running) -> None:
     assert new["success"] == old["success"]
 
 
-def test_of_a_version_of_all_versions_and_of_all_models(server: Running) -> None:
+def test_statistics_of_version_all_versions_and_all_models(server: Running) -> None:
     server.infer("versions/versions/2", text())
     [found] = stats(server, "versions/versions/2/stats")
     assert (found["name"], found["version"]) == ("versions", "2")
@@ -78,21 +78,21 @@ def test_of_a_version_of_all_versions_and_of_all_models(server: Running) -> None
         assert "not found" in answer.json()["error"]
 
 
-def test_tritons_client_reads_them(server: Running) -> None:
+def test_triton_client_reads_statistics(server: Running) -> None:
     with triton_http.InferenceServerClient(f"127.0.0.1:{server.http_port}") as client:
         assert "statistics" in client.get_server_metadata()["extensions"]
         assert client.get_inference_statistics("versions", "1")["model_stats"][0]["version"] == "1"
         assert len(client.get_inference_statistics()["model_stats"]) > 10
 
 
-def test_the_names_of_the_models_are_listed(server: Running) -> None:
+def test_model_names_are_listed(server: Running) -> None:
     found = httpx.get(f"{server.url}/v2/models").json()["models"]
     assert {"echo", "versions", "names/with space ü"} <= set(found)
     assert found == sorted(set(found))
 
 
 @pytest.mark.parametrize("frontends", [1, 2])
-def test_a_batch_is_one_execution_of_many_inferences(
+def test_batch_is_one_execution_of_many_inferences(
     serve: Callable[..., Running], frontends: int, tmp_path: Path
 ) -> None:
     settings = {"max_batch_size": 4, "max_batch_time": 5}
@@ -114,7 +114,7 @@ def test_a_batch_is_one_execution_of_many_inferences(
     assert sizes[3] >= 1
 
 
-def test_answers_of_the_cache_are_no_executions(start: Callable[..., Running], tmp_path: Path) -> None:
+def test_cache_hits_are_not_executions(start: Callable[..., Running], tmp_path: Path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo", name="echo", cache_enabled=True)
     (folder / "settings.json").write_text(json.dumps({"cache_enabled": True}))
@@ -138,7 +138,7 @@ def test_unknown_paths_below_models_are_404(server: Running, method: str) -> Non
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("path", ["unregister", "status", "region/r/register"])
-def test_the_extension_that_is_not_there_is_501(server: Running, method: str, path: str) -> None:
+def test_unsupported_extension_is_501(server: Running, method: str, path: str) -> None:
     answer = httpx.request(method, f"{server.url}/v2/cudasharedmemory/{path}")
     assert answer.status_code == 501
     assert "cuda_shared_memory" in answer.json()["error"]
@@ -159,7 +159,7 @@ def test_the_extension_that_is_not_there_is_501(server: Running, method: str, pa
         ("systemsharedmemory/region/nobody/status", 404),
     ],
 )
-def test_tritons_other_extensions_answer(server: Running, path: str, status: int) -> None:
+def test_other_triton_extensions_work(server: Running, path: str, status: int) -> None:
     answer = httpx.get(f"{server.url}/v2/{path}")
     assert answer.status_code == status, answer.text
     assert (status == 200) == ("error" not in answer.json())

@@ -136,7 +136,7 @@ def sizes_above(server: Running, model: str, size: int) -> float:
 
 
 @pytest.mark.parametrize("model", ["steps", "async"])
-def test_streams_over_every_transport_share_their_steps(stepping: Running, model: str) -> None:
+def test_streams_over_every_transport_share_steps(stepping: Running, model: str) -> None:
     def asked(way: str, count: int) -> list[str]:
         return list(WAYS[way](stepping, model, f"{way}-{count}", {"items": count, "held": 1}))
 
@@ -154,7 +154,7 @@ def test_streams_over_every_transport_share_their_steps(stepping: Running, model
 
 
 @TRANSPORTS
-def test_leaving_releases_the_state(stepping: Running, stream) -> None:
+def test_disconnect_releases_state(stepping: Running, stream) -> None:
     name = f"left{stream.__name__}"
     leaving = stream(stepping, "steps", name, {"items": ENDLESS})
     assert next(leaving) == "item 0"
@@ -165,7 +165,7 @@ def test_leaving_releases_the_state(stepping: Running, stream) -> None:
 
 
 @TRANSPORTS
-def test_one_that_fails_fails_alone(stepping: Running, stream) -> None:
+def test_failing_stream_fails_alone(stepping: Running, stream) -> None:
     name = f"failed{stream.__name__}"
     other = stream(stepping, "steps", f"beside-{name}", {"items": 50})
     next(other)
@@ -177,12 +177,12 @@ def test_one_that_fails_fails_alone(stepping: Running, stream) -> None:
     assert stepping.log.read_text().splitlines().count(f"release {name}") == 1
 
 
-def test_a_refused_request_is_a_status(stepping: Running) -> None:
+def test_refused_request_is_a_status(stepping: Running) -> None:
     assert list(_sse(stepping, "steps", "refused", {"refuse": 1})) == ["409"]
     assert stepping.infer("steps", text(parameters={"refuse": 1})).json()["error"] == "not this one"
 
 
-def test_a_step_that_raises_ends_what_was_in_it(stepping: Running) -> None:
+def test_raising_step_ends_its_streams(stepping: Running) -> None:
     answer = stepping.infer("async", text(id="alone", parameters={"items": 9, "break_at": 2}))
     assert answer.status_code == 500
     assert "failed in a step" in answer.json()["error"]
@@ -191,7 +191,7 @@ def test_a_step_that_raises_ends_what_was_in_it(stepping: Running) -> None:
     assert list(_sse(stepping, "async", "after", {"items": 2})) == items(2)
 
 
-def test_time_that_is_over_ends_a_stream_between_its_steps(stepping: Running) -> None:
+def test_timeout_ends_stream_between_steps(stepping: Running) -> None:
     url = f"{stepping.url}/v2/models/steps/generate_stream"
     body = text(id="late", parameters={"items": ENDLESS})
     answer = httpx.post(url, json=body, headers={"X-Request-Timeout": "0.3"}, timeout=20)
@@ -200,7 +200,7 @@ def test_time_that_is_over_ends_a_stream_between_its_steps(stepping: Running) ->
     eventually(lambda: stepping.noted("release late"))
 
 
-def test_single_answers_over_rest_and_grpc(stepping: Running) -> None:
+def test_single_responses_over_rest_and_grpc(stepping: Running) -> None:
     answer = stepping.infer("steps", text(id="one", parameters={"items": 4})).json()
     assert answer["outputs"][0]["data"] == ["item 0 item 1 item 2 item 3"]
     with grpc.insecure_channel(stepping.grpc) as channel:
@@ -210,7 +210,7 @@ def test_single_answers_over_rest_and_grpc(stepping: Running) -> None:
     assert found.outputs[0].contents.bytes_contents[0] == b"item 0 item 1"
 
 
-def test_single_answers_may_be_batched_beside_the_steps(stepping: Running) -> None:
+def test_single_responses_can_be_batched_next_to_steps(stepping: Running) -> None:
     streaming = _sse(stepping, "both", "stream", {"items": 200})
     next(streaming)
     with ThreadPoolExecutor(4) as pool:
@@ -219,7 +219,7 @@ def test_single_answers_may_be_batched_beside_the_steps(stepping: Running) -> No
     assert list(streaming) == items(200)[1:]
 
 
-def test_requests_on_one_bidirectional_stream_are_streams_in_turn(stepping: Running) -> None:
+def test_requests_on_bidirectional_stream_run_in_sequence(stepping: Running) -> None:
     messages = [_message("steps", "turns", {"items": count}) for count in (2, 3)]
     with grpc.insecure_channel(stepping.grpc) as channel:
         found = GRPCInferenceServiceStub(channel).ModelStreamInfer(iter(messages), timeout=20)
@@ -229,7 +229,7 @@ def test_requests_on_one_bidirectional_stream_are_streams_in_turn(stepping: Runn
         ]
 
 
-def test_a_reader_that_does_not_read_holds_nobody_up(stepping: Running) -> None:
+def test_stalled_reader_does_not_block_others(stepping: Running) -> None:
     body = json.dumps(text(id="slow", parameters={"items": ENDLESS, "padding": 100_000}))
     head = "POST /v2/models/steps/generate_stream HTTP/1.1\r\nHost: localhost\r\nContent-Length:"
     with socket.create_connection(("127.0.0.1", stepping.http_port)) as slow:
@@ -287,7 +287,7 @@ CLIENTS = st.lists(
 
 @settings(max_examples=8, deadline=None)
 @given(clients=CLIENTS)
-def test_random_clients_each_get_their_own_and_every_state_is_released_once(
+def test_random_clients_get_own_items_and_states_are_released_once(
     stepping: Running, clients: list[Asked]
 ) -> None:
     batch = next(BATCHES)
@@ -307,7 +307,7 @@ def test_random_clients_each_get_their_own_and_every_state_is_released_once(
     assert events("release") == events("admit")
 
 
-def test_reloading_and_unloading_end_what_runs_and_release_it(stepping: Running) -> None:
+def test_reload_and_unload_end_and_release_streams(stepping: Running) -> None:
     staying = _sse(stepping, "both", "stays", {"items": 300})
     next(staying)
     url = f"{stepping.url}/v2/repository/models/both"
@@ -320,7 +320,7 @@ def test_reloading_and_unloading_end_what_runs_and_release_it(stepping: Running)
     assert lines[-1] == "unload"
 
 
-def test_stopping_the_server_releases_what_still_runs(serve, tmp_path: Path) -> None:
+def test_shutdown_releases_running_streams(serve, tmp_path: Path) -> None:
     folder = write_models(tmp_path / "models")
     running = serve(folder, INFERSTREAM_SHUTDOWN_GRACE="0.5")
     with ThreadPoolExecutor(4) as pool:

@@ -68,7 +68,7 @@ def test_v2_events(server: Running) -> None:
     assert [len(response["outputs"]) for _, response in found] == [0, 1, 1]
 
 
-def test_a_class_names_its_events(serve: Callable[..., Running], tmp_path: Path) -> None:
+def test_class_names_its_events(serve: Callable[..., Running], tmp_path: Path) -> None:
     """What no event may be called stays a parameter."""
     write_model(tmp_path / "models", "classes", "named.Named", CLASS, name="classes")
     server = serve(tmp_path / "models")
@@ -77,14 +77,14 @@ def test_a_class_names_its_events(serve: Callable[..., Running], tmp_path: Path)
     assert [response["parameters"]["event"] for _, response in found] == ["progress", "error", "two words", 7]
 
 
-def test_a_websocket_carries_them_as_parameters(server: Running) -> None:
+def test_websocket_carries_event_names_as_parameters(server: Running) -> None:
     with connect(f"ws://127.0.0.1:{server.http_port}/v2/models/render/stream") as socket:
         socket.send(json.dumps({"id": "1", "inputs": [UNTIL]}))
         found = [json.loads(socket.recv(timeout=20))["parameters"] for _ in range(2)]
     assert found == [{**said, "triton_final_response": False} for said in (NAMED, FRAME)]
 
 
-def test_grpc_carries_them_as_parameters(server: Running) -> None:
+def test_grpc_carries_event_names_as_parameters(server: Running) -> None:
     request = ModelInferRequest(model_name="render")
     request.inputs.add(name="until", datatype="INT64", shape=[1]).contents.int64_contents.append(1)
     with grpc.insecure_channel(server.grpc) as channel:

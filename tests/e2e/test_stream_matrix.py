@@ -90,7 +90,7 @@ TRANSPORTS = pytest.mark.parametrize("stream", [_sse, _ws, _grpc], ids=["sse", "
 
 
 @TRANSPORTS
-def test_every_item_comes_in_order_and_as_it_is_made(matrix: Running, stream) -> None:
+def test_items_arrive_in_order_and_immediately(matrix: Running, stream) -> None:
     items = stream(matrix, f"all{stream.__name__}", {"items": 40, "delay": 0.01})
     assert next(items)["said"] == "item 0"
     assert not matrix.noted(f"finally all{stream.__name__}"), "the first item waited for the last"
@@ -98,14 +98,14 @@ def test_every_item_comes_in_order_and_as_it_is_made(matrix: Running, stream) ->
 
 
 @TRANSPORTS
-def test_a_failure_is_told_after_what_came_before_it(matrix: Running, stream) -> None:
+def test_failure_follows_earlier_items(matrix: Running, stream) -> None:
     items = list(stream(matrix, "failed", {"items": 5, "fail_at": 3}))
     assert [item["said"] for item in items] == ["item 0", "item 1", "item 2", "internal"]
     assert {item["id"] for item in items} == {"failed"}
 
 
 @TRANSPORTS
-def test_leaving_ends_the_model(matrix: Running, stream) -> None:
+def test_disconnect_ends_model(matrix: Running, stream) -> None:
     name = f"left{stream.__name__}"
     items = stream(matrix, name, {"items": 10**6, "delay": 0.01})
     next(items)

@@ -111,7 +111,7 @@ def as_triton(server: Running) -> list[str]:
 
 @pytest.mark.parametrize(("loop", "most"), [("server", 0), ("own", AHEAD + 1)])
 @pytest.mark.parametrize("stream", [over_sse, resumable, over_websocket, as_mlserver, as_triton])
-def test_no_response_outlives_its_message(
+def test_responses_do_not_outlive_their_message(
     serve: Callable[..., Running],
     tmp_path: Path,
     stream: Callable[[Running], list[str]],
@@ -143,7 +143,7 @@ def typed(server: Running, file: Path) -> AsyncClient:
 
 
 @pytest.mark.parametrize("client", [over_rest, typed])
-async def test_no_array_of_a_function_outlives_its_message(
+async def test_arrays_do_not_outlive_their_message(
     serve: Callable[..., Running], app: Path, client: Callable[[Running, Path], AsyncClient]
 ) -> None:
     async with client(serve(app), app) as connected:

@@ -279,7 +279,7 @@ def _way(place: str) -> str:
 
 
 @pytest.mark.parametrize(("kind", "place", "door"), pairwise(list(ENDS), PLACES, list(DOORS)))
-def test_a_stream_ends_as_its_generator_does(server_of, kind, place, door):
+def test_stream_ends_with_its_generator(server_of, kind, place, door):
     items: list[str] = []
     ended = None
     try:
@@ -291,7 +291,7 @@ def test_a_stream_ends_as_its_generator_does(server_of, kind, place, door):
 
 
 @pytest.mark.parametrize(("kind", "place", "door"), pairwise(list(SLOW), PLACES, list(DOORS)))
-def test_a_scope_expires_at_a_yield_whose_reader_is_slow(server_of, kind, place, door):
+def test_scope_expires_at_yield_with_slow_reader(server_of, kind, place, door):
     asked = Asked(f"{_way(place)}-{kind}", "r1", {"items_per_second": 240.0})
     ended = None
     try:
@@ -303,14 +303,14 @@ def test_a_scope_expires_at_a_yield_whose_reader_is_slow(server_of, kind, place,
 
 
 @pytest.mark.parametrize(("kind", "place", "door"), pairwise(list(CALLS), PLACES, list(DOORS)))
-def test_a_call_that_ends_in_any_way_fails(server_of, kind, place, door):
+def test_abnormal_exit_fails_call(server_of, kind, place, door):
     with pytest.raises(Failed) as failed:
         DOORS[door].single(server_of(place), Asked(f"{_way(place)}-call-{kind}", "r1", {}))
     assert failed.value.code in ("internal", None)
 
 
 @pytest.mark.parametrize(("kind", "place", "door"), pairwise(LEAVES, PLACES, list(DOORS)))
-def test_a_client_that_leaves_closes_a_generator_at_its_yield(server_of, kind, place, door):
+def test_disconnect_closes_generator_at_yield(server_of, kind, place, door):
     server = server_of(place)
     server.log.write_text("")
     stream = DOORS[door].stream(server, Asked(f"{_way(place)}-{kind}", "r1", {}))
@@ -322,7 +322,7 @@ def test_a_client_that_leaves_closes_a_generator_at_its_yield(server_of, kind, p
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize(("write", "ways"), [(_write_functions, FUNCTIONS), (_write_classes, CLASSES)])
-def test_a_server_that_stops_closes_generators_at_their_yield(tmp_path, workers, write, ways):
+def test_shutdown_closes_generators_at_yield(tmp_path, workers, write, ways):
     options = {"INFERSTREAM_PARALLEL_WORKERS": str(workers), "INFERSTREAM_SHUTDOWN_GRACE": "0.1"}
     rows = pairwise(list(DOORS), list(ways), LEAVES)
     server = Direct(write(tmp_path), **options)

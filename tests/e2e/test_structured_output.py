@@ -17,8 +17,8 @@ pytest.importorskip("transformers")
 pytest.importorskip("llguidance")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+from tests.plugins.llm.transformers import tiny
 from tests.serving import Running
-from tests.unit.runtimes.transformers import tiny
 
 MESSAGES: Any = [{"role": "user", "content": "one two"}]
 CODE = "[A-Z]{3}-[0-9]{2}"
@@ -75,7 +75,7 @@ def client(served: Running) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def test_a_class_of_pydantic_is_what_the_text_is(client: openai.OpenAI) -> None:
+def test_pydantic_class_is_the_text_schema(client: openai.OpenAI) -> None:
     found = client.chat.completions.parse(**ASKED, response_format=Picture).choices[0]
     assert found.finish_reason == "stop"
     picture = found.message.parsed
@@ -84,7 +84,7 @@ def test_a_class_of_pydantic_is_what_the_text_is(client: openai.OpenAI) -> None:
     assert 1 <= len(picture.parts) <= 2
 
 
-def test_a_stream_is_the_same_text(client: openai.OpenAI) -> None:
+def test_stream_has_same_text(client: openai.OpenAI) -> None:
     whole = client.chat.completions.parse(**ASKED, response_format=Picture).choices[0]
     with client.chat.completions.stream(**ASKED, response_format=Picture) as events:
         for _ in events:
@@ -95,12 +95,12 @@ def test_a_stream_is_the_same_text(client: openai.OpenAI) -> None:
     assert streamed.finish_reason == "stop"
 
 
-def test_a_text_that_max_tokens_cut_is_no_answer(client: openai.OpenAI) -> None:
+def test_text_truncated_by_max_tokens_is_not_parsed(client: openai.OpenAI) -> None:
     with pytest.raises(openai.LengthFinishReasonError):
         client.chat.completions.parse(**{**ASKED, "max_tokens": 5}, response_format=Picture)
 
 
-def test_responses_have_forms_too(client: openai.OpenAI) -> None:
+def test_responses_api_supports_formats(client: openai.OpenAI) -> None:
     found = client.responses.parse(
         model="tiny", input="one two", temperature=1.0, max_output_tokens=1900, text_format=Point
     )
@@ -128,7 +128,7 @@ def test_any_object(client: openai.OpenAI) -> None:
         ({"structured_outputs": {"json": {"enum": ["a", 1]}}}, '"a"|1'),
     ],
 )
-def test_what_clients_of_vllm_send(client: openai.OpenAI, fields: dict[str, Any], pattern: str) -> None:
+def test_vllm_client_parameters(client: openai.OpenAI, fields: dict[str, Any], pattern: str) -> None:
     chat = client.chat.completions.create(**ASKED, extra_body=fields).choices[0]
     text = client.completions.create(
         model="tiny", prompt="one two", temperature=1.0, max_tokens=1900, extra_body=fields
@@ -138,7 +138,7 @@ def test_what_clients_of_vllm_send(client: openai.OpenAI, fields: dict[str, Any]
     assert chat.finish_reason == text.choices[0].finish_reason == "stop"
 
 
-def test_ollama_and_tgi_have_a_field_of_their_own(served: Running) -> None:
+def test_ollama_and_tgi_have_own_format_field(served: Running) -> None:
     options = {"temperature": 1.0, "num_predict": 1900}
     body = {"model": "tiny", "messages": MESSAGES, "stream": False, "options": options}
     body["format"] = Picture.model_json_schema()
@@ -151,7 +151,7 @@ def test_ollama_and_tgi_have_a_field_of_their_own(served: Running) -> None:
     assert re.fullmatch(CODE, answer["generated_text"]), answer
 
 
-def test_clients_at_once_get_each_their_own_form(client: openai.OpenAI) -> None:
+def test_concurrent_clients_get_own_format(client: openai.OpenAI) -> None:
     def one(number: int) -> tuple[str, str]:
         pattern = f"{number}:[a-z]{{{number + 1}}}"
         found = client.chat.completions.create(**ASKED, extra_body={"guided_regex": pattern})
@@ -163,7 +163,7 @@ def test_clients_at_once_get_each_their_own_form(client: openai.OpenAI) -> None:
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "Point"}}])
-def test_a_strict_tool_is_called_by_its_schema(client: openai.OpenAI, choice: Any) -> None:
+def test_strict_tool_call_follows_schema(client: openai.OpenAI, choice: Any) -> None:
     tools = [openai.pydantic_function_tool(Point)]
     whole = client.chat.completions.parse(**ASKED, tools=tools, tool_choice=choice).choices[0]
     assert whole.finish_reason == "tool_calls"
@@ -191,7 +191,9 @@ def test_a_strict_tool_is_called_by_its_schema(client: openai.OpenAI, choice: An
         ({"structured_outputs": {"structural_tag": "{}"}}, "structured_outputs.structural_tag"),
     ],
 )
-def test_a_wrong_or_evil_form_is_a_400(client: openai.OpenAI, fields: dict[str, Any], message: str) -> None:
+def test_invalid_or_malicious_format_is_400(
+    client: openai.OpenAI, fields: dict[str, Any], message: str
+) -> None:
     with pytest.raises(openai.BadRequestError, match=re.escape(message)):
         client.chat.completions.create(**ASKED, extra_body=fields)
     right = client.chat.completions.create(**ASKED, extra_body={"guided_regex": CODE})

@@ -67,7 +67,7 @@ def ask(running: Running, model: str = "m", value: float = 1.0, action: str = "i
     running.infer(model, request, action)
 
 
-def test_each_call_is_followed_once_whichever_front_end_has_it(running: Running, tmp_path: Path) -> None:
+def test_each_call_is_reported_once_across_front_ends(running: Running, tmp_path: Path) -> None:
     ask(running)  # before anybody follows
     tails = [
         Tail(running, tmp_path / "all"),
@@ -114,7 +114,7 @@ def test_subscribers_of_each_front_end_see_all_calls(running: Running) -> None:
         assert len({json.loads(line[5:])["time"] for line in found}) == 1
 
 
-def test_a_server_where_nobody_follows_makes_no_records(running: Running) -> None:
+def test_server_without_subscribers_makes_no_records(running: Running) -> None:
     ask(running)
     assert "inferstream.access" not in running.text()
 
@@ -136,7 +136,7 @@ def test_top_has_a_row_for_each_model(running: Running) -> None:
     assert " ms" in next(row for row in rows if row.startswith("m "))
 
 
-def test_the_metrics_port_does_as_well(running: Running) -> None:
+def test_metrics_port_is_supported(running: Running) -> None:
     url = f"127.0.0.1:{running.metrics_port}"
     ran = subprocess.run(
         [*SERVER, "top", url, "--once", "--interval", "0.1"], capture_output=True, text=True, timeout=40
@@ -145,7 +145,7 @@ def test_the_metrics_port_does_as_well(running: Running) -> None:
     assert any(row.startswith("m ") for row in ran.stdout.splitlines())
 
 
-def test_metrics_that_are_off_are_an_error_that_says_so(tmp_path: Path) -> None:
+def test_disabled_metrics_are_reported(tmp_path: Path) -> None:
     write_model(tmp_path / "models", "m", "model.Model", CODE)
     (tmp_path / "models" / "settings.json").write_text('{"metrics_endpoint": null}')
     running = Running(tmp_path / "models")
@@ -161,7 +161,7 @@ def test_metrics_that_are_off_are_an_error_that_says_so(tmp_path: Path) -> None:
     assert "metrics_endpoint" in line
 
 
-def test_a_subscriber_ends_when_the_server_stops_and_not_before_its_last_line(tmp_path: Path) -> None:
+def test_subscriber_ends_after_last_line_on_shutdown(tmp_path: Path) -> None:
     write_model(tmp_path / "models", "m", "model.Model", CODE)
     running = Running(tmp_path / "models")
     tail = Tail(running, tmp_path / "tail")
@@ -173,13 +173,13 @@ def test_a_subscriber_ends_when_the_server_stops_and_not_before_its_last_line(tm
     assert "took longer" not in running.text()
 
 
-def test_a_wrong_argument_is_said(running: Running) -> None:
+def test_invalid_argument_is_reported(running: Running) -> None:
     found = httpx.get(f"{running.url}/v2/access?errors=x", timeout=10)
     assert found.status_code == 400
     assert found.json()["error"] == "argument \"errors\" takes true or false, got 'x'"
 
 
-def test_the_log_is_closed_beyond_loopback_and_to_foreign_pages(tmp_path: Path, running: Running) -> None:
+def test_log_is_closed_beyond_loopback_and_to_foreign_origins(tmp_path: Path, running: Running) -> None:
     for headers in ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}):
         with httpx.stream("GET", f"{running.url}/v2/access", headers=headers, timeout=10) as foreign:
             assert foreign.status_code == 403

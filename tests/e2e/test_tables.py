@@ -14,15 +14,15 @@ from tritonclient.utils import InferenceServerException
 
 from inferstream import Client
 from inferstream.errors import CallFailed
+from tests.artefacts import models
 from tests.e2e.test_runtimes import folder_of
 from tests.serving import Running
-from tests.unit.runtimes import models
 
 FRAME = models.flowers().iloc[5::50]
 ROWS = models.FLOWERS[5::50]
 COLUMNS = [*FRAME.columns]
 PROBABILITIES = models.classifier().predict_proba(ROWS)
-SKLEARN = "inferstream.runtimes.sklearn.SKLearnModel"
+SKLEARN = "inferstream.plugins.frameworks.sklearn.SKLearnModel"
 
 
 def write_models(root: Path) -> Path:
@@ -31,8 +31,8 @@ def write_models(root: Path) -> Path:
     models.dumped(models.frame_classifier(), folder_of(root, "mlserver", "mlserver_sklearn.SKLearnModel"))
     models.dumped(models.frame_pipeline(), folder_of(root, "people", SKLEARN))
     models.dumped(models.text_classifier(), folder_of(root, "texts", SKLEARN))
-    models.boosted_frames(folder_of(root, "boosted", "inferstream.runtimes.xgboost.XGBoostModel"))
-    models.light_frames(folder_of(root, "light", "inferstream.runtimes.lightgbm.LightGBMModel"))
+    models.boosted_frames(folder_of(root, "boosted", "inferstream.plugins.frameworks.xgboost.XGBoostModel"))
+    models.light_frames(folder_of(root, "light", "inferstream.plugins.frameworks.lightgbm.LightGBMModel"))
     named = folder_of(root, "named", SKLEARN)
     models.dumped(models.frame_classifier(), named)
     outputs = [
@@ -60,7 +60,7 @@ def client(request: pytest.FixtureRequest, served: Running) -> Iterator[Client]:
 
 @pytest.mark.parametrize("model", ["arrays", "frames", "mlserver", "boosted", "light"])
 @pytest.mark.parametrize("name", ["predict", "input_0", "foo"])
-def test_the_client_takes_one_array_of_any_name_and_datatype(client: Client, model: str, name: str) -> None:
+def test_client_sends_array_with_any_name_and_datatype(client: Client, model: str, name: str) -> None:
     wanted = client.predict(model, {name: ROWS})
     assert wanted.shape == ((3, 3) if model == "light" else (3, 1))
     assert (client.predict(model, {name: ROWS.tolist()}) == wanted).all()
@@ -70,13 +70,13 @@ def test_the_client_takes_one_array_of_any_name_and_datatype(client: Client, mod
     assert (client.predict(model, {name: np.round(ROWS).astype(int).tolist()}) == whole).all()
 
 
-def test_the_client_takes_texts(client: Client) -> None:
+def test_client_sends_strings(client: Client) -> None:
     assert client.predict("texts", text=["good day", "bad night"]) == ["fine", "sad"]
     assert client.predict("texts", anything=["good day"]) == "fine"
 
 
 @pytest.mark.parametrize("model", ["arrays", "frames", "mlserver", "boosted", "light"])
-def test_the_client_takes_a_data_frame(client: Client, model: str) -> None:
+def test_client_sends_data_frame(client: Client, model: str) -> None:
     wanted = client.predict(model, x=ROWS)
     assert (client.predict(model, FRAME) == wanted).all()
     if model != "arrays":
@@ -86,7 +86,7 @@ def test_the_client_takes_a_data_frame(client: Client, model: str) -> None:
         assert (client.predict(model, whole) == client.predict(model, x=np.round(ROWS))).all()
 
 
-def test_the_client_takes_a_data_frame_of_numbers_and_texts(client: Client) -> None:
+def test_client_sends_mixed_data_frame(client: Client) -> None:
     people = models.people()
     assert client.predict("people", people).ravel().tolist() == [0, 0, 1, 1]
     assert client.predict("people", people[["city", "age"]].iloc[2:]).ravel().tolist() == [1, 1]
@@ -94,7 +94,7 @@ def test_the_client_takes_a_data_frame_of_numbers_and_texts(client: Client) -> N
     assert client.predict("people", age=65, city="Rome").ravel().tolist() == [1]
 
 
-def test_the_client_is_told_of_missing_and_unknown_columns(client: Client) -> None:
+def test_client_receives_missing_and_unknown_columns(client: Client) -> None:
     with pytest.raises(CallFailed, match='column "city" is missing; the model has age, city') as refused:
         client.predict("people", models.people()[["age"]])
     assert refused.value.status == 400
@@ -113,7 +113,7 @@ def described(served: Running, model: str) -> dict[str, list[tuple]]:
 SKLEARN_OUTPUTS = [("predict", "INT64", [-1, 1]), ("predict_proba", "FP64", [-1, 3])]
 
 
-def test_metadata_say_what_models_take_and_return(served: Running) -> None:
+def test_metadata_describes_inputs_and_outputs(served: Running) -> None:
     columns = [(name, "FP64", [-1]) for name in COLUMNS]
     assert described(served, "arrays") == {
         "inputs": [("features", "FP64", [-1, 4])],
@@ -139,7 +139,7 @@ def test_metadata_say_what_models_take_and_return(served: Running) -> None:
     }
 
 
-def test_metadata_name_the_classes(served: Running) -> None:
+def test_metadata_lists_classes(served: Running) -> None:
     metadata = httpx.get(f"{served.url}/v2/models/texts").json()
     assert [json.loads(output["parameters"]["classes"]) for output in metadata["outputs"]] == [
         ["fine", "sad"]
@@ -149,14 +149,14 @@ def test_metadata_name_the_classes(served: Running) -> None:
     )
 
 
-def test_settings_precede_what_a_runtime_knows(served: Running) -> None:
+def test_settings_override_runtime_metadata(served: Running) -> None:
     assert described(served, "named") == {
         "inputs": [(name, "FP64", [-1]) for name in COLUMNS],
         "outputs": [("species", "INT64", [-1]), ("probabilities", "FP64", [-1, 3])],
     }
 
 
-def test_grpc_says_the_same(served: Running) -> None:
+def test_grpc_metadata_is_equal(served: Running) -> None:
     with triton_grpc.InferenceServerClient(served.grpc) as client:
         for model in ("arrays", "frames", "people", "texts", "boosted", "light", "named"):
             metadata = client.get_model_metadata(model)
@@ -167,7 +167,7 @@ def test_grpc_says_the_same(served: Running) -> None:
             assert found == described(served, model)
 
 
-def test_the_openapi_example_is_a_request_that_works(served: Running) -> None:
+def test_openapi_example_works(served: Running) -> None:
     for model in ("arrays", "frames", "boosted", "light"):
         document = httpx.get(f"{served.url}/v2/models/{model}/docs/dataplane.json").json()
         body = document["paths"][f"/v2/models/{model}/infer"]["post"]["requestBody"]["content"]
@@ -176,7 +176,7 @@ def test_the_openapi_example_is_a_request_that_works(served: Running) -> None:
 
 
 @pytest.mark.parametrize("library", [triton_http, triton_grpc])
-def test_columns_of_tritons_client(served: Running, library: Any) -> None:
+def test_triton_client_columns(served: Running, library: Any) -> None:
     address = served.grpc if library is triton_grpc else f"127.0.0.1:{served.http_port}"
     with library.InferenceServerClient(address) as client:
 
@@ -212,7 +212,7 @@ def generated(served: Running, model: str, body: Any, status: int = 200) -> dict
 
 
 @pytest.mark.parametrize("model", ["frames", "mlserver", "boosted", "light"])
-def test_generate_takes_columns_and_rows(served: Running, model: str) -> None:
+def test_generate_accepts_columns_and_rows(served: Running, model: str) -> None:
     wanted = generated(served, model, {"x": ROWS.tolist()})["predict"]
     assert generated(served, model, FRAME.to_dict("list"))["predict"] == wanted
     assert generated(served, model, FRAME.to_dict("records"))["predict"] == wanted
@@ -221,14 +221,14 @@ def test_generate_takes_columns_and_rows(served: Running, model: str) -> None:
     assert generated(served, model, FRAME.iloc[:1].to_dict("records"))["predict"] == one
 
 
-def test_generate_takes_nested_lists_and_one_row(served: Running) -> None:
+def test_generate_accepts_nested_lists_and_one_row(served: Running) -> None:
     assert generated(served, "arrays", {"anything": ROWS.tolist()})["predict"] == [0, 1, 2]
     assert generated(served, "arrays", {"features": ROWS[0].tolist()})["predict"] == 0
     refused = generated(served, "arrays", {"x": [[1, 2], [3]]}, 400)
     assert refused["error"] == 'input "x" is ragged: x[1] is a list of 1, and x[0] is a list of 2'
 
 
-def test_generate_takes_tables_of_numbers_and_texts(served: Running) -> None:
+def test_generate_accepts_mixed_tables(served: Running) -> None:
     rows = [{"age": 25, "city": "Oslo"}, {"city": "Rome", "age": 65.5}]
     assert generated(served, "people", rows)["predict"] == [0, 1]
     assert generated(served, "people", {"age": [25, 65], "city": ["Oslo", "Rome"]})["predict"] == [0, 1]
@@ -242,7 +242,7 @@ def test_generate_takes_tables_of_numbers_and_texts(served: Running) -> None:
     assert nested["error"] == 'column "age" takes one value for each row, got shape [1, 2]'
 
 
-def test_declared_outputs_have_their_names(served: Running, client: Client) -> None:
+def test_declared_outputs_keep_their_names(served: Running, client: Client) -> None:
     request = {"inputs": [{"name": "x", "datatype": "FP64", "shape": [3, 4], "data": ROWS.tolist()}]}
     (output,) = served.infer("named", request).json()["outputs"]
     assert (output["name"], output["data"]) == ("species", [0, 1, 2])

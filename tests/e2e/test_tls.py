@@ -112,7 +112,7 @@ def test_requests_share_a_connection(encrypted: Encrypted) -> None:
     assert httpx.get(metrics, verify=encrypted.trust()).status_code == 200
 
 
-def test_streams_flow_and_end_with_their_client(encrypted: Encrypted) -> None:
+def test_disconnect_ends_stream(encrypted: Encrypted) -> None:
     with encrypted.http() as client:
         with connect_sse(
             client, "POST", "/v2/models/streaming/infer_stream", json=text(parameters={"items": 20})
@@ -125,7 +125,7 @@ def test_streams_flow_and_end_with_their_client(encrypted: Encrypted) -> None:
 
 
 @pytest.mark.parametrize("way", ["cut", "close_notify", "half-close"])
-def test_a_request_ends_when_its_client_ends_the_line(encrypted: Encrypted, way: str) -> None:
+def test_disconnect_ends_request(encrypted: Encrypted, way: str) -> None:
     """Over TLS a client that half-closes has left, whether it says so or not."""
     body = json.dumps(text(id=f"tls-{way}", parameters={"before": 60})).encode()
     head = f"POST /v2/models/streaming/infer_stream HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
@@ -152,7 +152,7 @@ def test_websockets(encrypted: Encrypted) -> None:
         assert [json.loads(line.recv(10))["id"] for _ in range(3)] == ["1", "1", "1"]
 
 
-def test_a_websocket_is_closed_with_its_code(encrypted: Encrypted) -> None:
+def test_websocket_closes_with_its_code(encrypted: Encrypted) -> None:
     url = encrypted.url.replace("https", "wss") + "/v2/models/streaming/stream"
     with connect(url, ssl=encrypted.trust()) as line:
         line.close(4000, "enough")
@@ -187,7 +187,7 @@ def test_old_versions_are_refused(encrypted: Encrypted) -> None:
             old.wrap_socket(plain, server_hostname="127.0.0.1")
 
 
-def test_a_stranger_is_not_trusted(encrypted: Encrypted, tmp_path: Path) -> None:
+def test_unknown_certificate_is_not_trusted(encrypted: Encrypted, tmp_path: Path) -> None:
     stranger = Authority(tmp_path).pem
     with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
         httpx.get(f"{encrypted.url}/v2/health/live", verify=encrypted.trust(stranger))
@@ -195,7 +195,7 @@ def test_a_stranger_is_not_trusted(encrypted: Encrypted, tmp_path: Path) -> None
         GRPCInferenceServiceStub(channel).ModelInfer(message(), timeout=10)
 
 
-def test_a_new_certificate_is_served_without_a_restart(encrypted: Encrypted) -> None:
+def test_new_certificate_is_served_without_restart(encrypted: Encrypted) -> None:
     before = encrypted.presented()
     with encrypted.channel() as channel:
         stub = GRPCInferenceServiceStub(channel)
@@ -214,9 +214,7 @@ def test_a_new_certificate_is_served_without_a_restart(encrypted: Encrypted) -> 
     eventually(lambda: ssl.PEM_cert_to_DER_cert(presented()) == encrypted.presented())
 
 
-def test_clients_must_show_a_certificate_where_an_authority_is_named(
-    mutual: Encrypted, tmp_path: Path
-) -> None:
+def test_client_certificates_are_required_with_configured_ca(mutual: Encrypted, tmp_path: Path) -> None:
     with mutual.http() as client:
         assert client.post("/v2/models/echo/infer", json=fp32([1.5])).status_code == 200
     with mutual.channel() as channel:
@@ -246,7 +244,7 @@ def test_clients_must_show_a_certificate_where_an_authority_is_named(
 
 
 @pytest.mark.parametrize("port", PORTS)
-def test_a_wrong_file_ends_the_start_with_one_line(tmp_path: Path, port: str) -> None:
+def test_invalid_file_aborts_startup_with_one_line(tmp_path: Path, port: str) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
     setting = f"_custom_{port}_server_settings"
@@ -257,7 +255,7 @@ def test_a_wrong_file_ends_the_start_with_one_line(tmp_path: Path, port: str) ->
     assert line == f"error: {setting}: ssl_certfile {folder / 'gone.pem'}: No such file or directory"
 
 
-def test_a_certificate_owns_its_requests(mutual: Encrypted) -> None:
+def test_certificate_owns_its_requests(mutual: Encrypted) -> None:
     path = "/v2/models/streaming/infer_stream"
     endless = {"items": 10**6, "delay": 0.01}
     other = mutual.authority.issue("other", hosts=("other.example",))

@@ -13,9 +13,9 @@ for package in ("torch", "transformers", "llguidance"):
     pytest.importorskip(package)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+from tests.artefacts import transformer_models
+from tests.plugins.llm.transformers import tiny
 from tests.serving import Running
-from tests.unit.runtimes import transformer_models
-from tests.unit.runtimes.transformers import tiny
 
 PROMPT = "one über two 🙂"
 
@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         transformer_models.sentences(folder / name / "artefacts")
         settings = {
             "name": name,
-            "implementation": "inferstream.runtimes.embeddings.EmbeddingsModel",
+            "implementation": "inferstream.plugins.llm.embeddings.EmbeddingsModel",
             "parameters": {"uri": "./artefacts", "extra": extra},
         }
         (folder / name / "model-settings.json").write_text(json.dumps(settings))
@@ -74,7 +74,7 @@ BIASED = {
 
 @pytest.mark.parametrize("sampled", [{}, {"temperature": 0.5, "seed": 1}], ids=["greedy", "sampled"])
 @pytest.mark.parametrize(("path", "body"), BIASED.values(), ids=BIASED)
-def test_a_bias_decides_the_text(
+def test_logit_bias_determines_text(
     url: str, alone: tiny.Alone, path: str, body: dict[str, Any], sampled: dict[str, Any]
 ) -> None:
     within = next((name for name in ("options", "parameters") if name in body), None)
@@ -87,13 +87,13 @@ def test_a_bias_decides_the_text(
 @pytest.mark.parametrize(
     "bias", [{"300": 1}, {"-1": 1}, {"a": 1}, {"1": 101}, {"1": "1"}, {"1": None}, [1], {"9" * 5000: 1}]
 )
-def test_a_wrong_bias_is_named(url: str, bias: Any) -> None:
+def test_invalid_bias_is_named(url: str, bias: Any) -> None:
     answer = posted(url, "/v1/completions", prompt="one", logit_bias=bias)
     assert answer.status_code == 400
     assert "logit_bias" in answer.json()["error"]["message"]
 
 
-def test_a_bias_is_of_its_own_text_only(url: str) -> None:
+def test_logit_bias_applies_only_to_own_text(url: str) -> None:
     plain = completed(url, max_tokens=5)["choices"][0]["text"]
     assert completed(url, max_tokens=5, logit_bias={})["choices"][0]["text"] == plain
     assert completed(url, max_tokens=5, **BIAS)["choices"][0]["text"] != plain
@@ -124,7 +124,7 @@ def ollama_tokens(url: str) -> tuple[list[dict[str, Any]], str]:
 
 
 @pytest.mark.parametrize("ask", [chat_tokens, response_tokens, ollama_tokens])
-def test_parts_of_characters_have_their_bytes(url: str, ask: Any) -> None:
+def test_partial_characters_have_bytes(url: str, ask: Any) -> None:
     tokens, text = ask(url)
     assert texts_of(tokens).decode(errors="replace") == text
     for token in tokens:
@@ -145,9 +145,7 @@ def prompt_logprobs(alone: tiny.Alone, numbers: list[int]) -> list[float]:
 
 
 @pytest.mark.parametrize("as_numbers", [False, True], ids=["text", "numbers"])
-def test_an_echo_has_the_log_probabilities_of_the_prompt(
-    url: str, alone: tiny.Alone, as_numbers: bool
-) -> None:
+def test_echo_has_prompt_log_probabilities(url: str, alone: tiny.Alone, as_numbers: bool) -> None:
     numbers = alone.tokenizer(PROMPT)["input_ids"]
     expected = prompt_logprobs(alone, numbers)
     for _ in range(2):  # the second time the prompt is in the cache
@@ -169,7 +167,7 @@ def test_an_echo_has_the_log_probabilities_of_the_prompt(
         ]
 
 
-def test_an_echo_of_several_prompts_and_texts(url: str, alone: tiny.Alone) -> None:
+def test_echo_with_several_prompts_and_choices(url: str, alone: tiny.Alone) -> None:
     body = {"prompt": ["one", "two three"], "n": 2, "echo": True, "logprobs": 0, "max_tokens": 1}
     choices = completed(url, **body)["choices"]
     for choice, prompt in zip(choices, ["one", "one", "two three", "two three"], strict=True):
@@ -192,13 +190,13 @@ def test_a_streamed_echo(url: str, alone: tiny.Alone) -> None:
 
 
 @pytest.mark.parametrize("prompt", [[1, 300], [1, -1], [[1], ["a"]], [[]], [[1], 2], [1.5]])
-def test_wrong_numbers_of_a_prompt_are_named(url: str, prompt: Any) -> None:
+def test_invalid_prompt_token_ids_are_named(url: str, prompt: Any) -> None:
     answer = posted(url, "/v1/completions", prompt=prompt)
     assert answer.status_code == 400
     assert "prompt" in answer.json()["error"]["message"]
 
 
-def test_numbers_are_the_prompt(url: str, alone: tiny.Alone) -> None:
+def test_token_ids_are_the_prompt(url: str, alone: tiny.Alone) -> None:
     numbers = alone.tokenizer(PROMPT)["input_ids"]
     assert (
         completed(url, prompt=numbers, max_tokens=8)["choices"][0]["text"]
@@ -207,7 +205,7 @@ def test_numbers_are_the_prompt(url: str, alone: tiny.Alone) -> None:
 
 
 @pytest.mark.parametrize("model", ["pooled", "encoded"])
-def test_numbers_are_embedded_as_they_are(url: str, model: str) -> None:
+def test_token_ids_are_embedded_unchanged(url: str, model: str) -> None:
     numbers = transformer_models.tokenizer()("the sky is blue")["input_ids"]
     shorter = transformer_models.tokenizer()("hello")["input_ids"]
     texts = posted(url, "/v1/embeddings", model=model, input=["the sky is blue", "hello"]).json()
@@ -219,7 +217,7 @@ def test_numbers_are_embedded_as_they_are(url: str, model: str) -> None:
 
 
 @pytest.mark.parametrize("given", [[1, 10**6], [-1], [[1], [2.5]], [[]], [1] * 100], ids=str)
-def test_wrong_numbers_to_embed_are_named(url: str, given: Any) -> None:
+def test_invalid_token_ids_to_embed_are_named(url: str, given: Any) -> None:
     answer = posted(url, "/v1/embeddings", model="pooled", input=given)
     assert answer.status_code == 400
     assert "input" in answer.json()["error"]["message"]
@@ -253,7 +251,7 @@ FORMED = {
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("api", FORMED)
-def test_an_unknown_format_is_a_note(url: str, api: str, format: str) -> None:
+def test_unknown_format_is_a_warning(url: str, api: str, format: str) -> None:
     field = {"type": "string", "format": format}
     schema = {
         "type": "object",
@@ -267,7 +265,7 @@ def test_an_unknown_format_is_a_note(url: str, api: str, format: str) -> None:
     assert answer.status_code == 200, answer.text
 
 
-def test_log_probabilities_need_a_stream_in_the_v2_protocol(url: str) -> None:
+def test_v2_log_probabilities_need_a_stream(url: str) -> None:
     body = {"inputs": [{"name": "prompt", "datatype": "BYTES", "shape": [1], "data": ["one"]}]}
     answer = httpx.post(f"{url}/v2/models/tiny/infer", json={**body, "parameters": {"logprobs": True}})
     assert answer.status_code == 400
@@ -275,7 +273,7 @@ def test_log_probabilities_need_a_stream_in_the_v2_protocol(url: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["repeat_last_n", "bad_words", "stop", "n", "what"])
-def test_an_unknown_parameter_of_the_v2_protocol_is_named(url: str, name: str) -> None:
+def test_unknown_v2_parameter_is_named(url: str, name: str) -> None:
     body = {"inputs": [{"name": "prompt", "datatype": "BYTES", "shape": [1], "data": ["one"]}]}
     answer = httpx.post(f"{url}/v2/models/tiny/infer", json={**body, "parameters": {name: 1}})
     assert answer.status_code == 400

@@ -118,7 +118,7 @@ def client(serving: Running) -> Iterator[openai.OpenAI]:
 
 
 @pytest.mark.parametrize("format", OUTPUTS)
-def test_chat_whole_and_streamed(client: openai.OpenAI, format: str) -> None:
+def test_chat_gathered_and_streamed(client: openai.OpenAI, format: str) -> None:
     asked: dict[str, Any] = {"model": format, "messages": said(format), "tools": TOOLS}
     [choice] = client.chat.completions.create(**asked).choices
     message = choice.message
@@ -148,7 +148,7 @@ def test_chat_whole_and_streamed(client: openai.OpenAI, format: str) -> None:
     ]
 
 
-def test_tool_choice_none_leaves_the_text_as_it_is(client: openai.OpenAI) -> None:
+def test_tool_choice_none_keeps_text(client: openai.OpenAI) -> None:
     asked: dict[str, Any] = {
         "model": "mistral",
         "messages": said("mistral"),
@@ -160,7 +160,7 @@ def test_tool_choice_none_leaves_the_text_as_it_is(client: openai.OpenAI) -> Non
 
 
 @pytest.mark.parametrize("format", OUTPUTS)
-def test_one_call_where_the_client_takes_no_more(client: openai.OpenAI, format: str) -> None:
+def test_single_call_if_parallel_calls_are_disabled(client: openai.OpenAI, format: str) -> None:
     asked: dict[str, Any] = {
         "model": format,
         "messages": said(format),
@@ -173,7 +173,7 @@ def test_one_call_where_the_client_takes_no_more(client: openai.OpenAI, format: 
 
 
 @pytest.mark.parametrize("format", OUTPUTS)
-def test_responses_whole_and_streamed(client: openai.OpenAI, format: str) -> None:
+def test_responses_gathered_and_streamed(client: openai.OpenAI, format: str) -> None:
     tools: Any = [{"type": "function", "strict": False, **each} for each in FUNCTIONS]
     asked: dict[str, Any] = {"model": format, "input": OUTPUTS[format], "tools": tools}
     streamed = list(client.responses.create(**asked, stream=True))
@@ -184,7 +184,7 @@ def test_responses_whole_and_streamed(client: openai.OpenAI, format: str) -> Non
 
 
 @pytest.mark.parametrize("format", OUTPUTS)
-def test_anthropic_whole_and_streamed(serving: Running, format: str) -> None:
+def test_anthropic_gathered_and_streamed(serving: Running, format: str) -> None:
     tools: Any = [{"name": each["name"], "input_schema": SCHEMA} for each in FUNCTIONS]
     asked: dict[str, Any] = {"model": format, "max_tokens": 1000, "messages": said(format), "tools": tools}
     with anthropic.Anthropic(base_url=serving.url, api_key="none", max_retries=0) as client:

@@ -15,12 +15,14 @@ from tests.serving import Running, eventually
 
 pytest.importorskip("torch")
 
-from tests.unit.runtimes import models, modules
+from tests.artefacts import models, modules
 
 FLOWERS = models.FLOWERS[5::10].astype(np.float32)
 SPECIES = models.SPECIES[5::10].tolist()
 SCALE = np.ones((15, 1), np.float32)
-RECOGNISED = "iris has no settings: iris.pt2 says that inferstream.runtimes.torch.TorchModel reads it"
+RECOGNISED = (
+    "iris has no settings: iris.pt2 says that inferstream.plugins.frameworks.torch.TorchModel reads it"
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +43,12 @@ def served(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
     assert running.stop() == 0, running.text()
 
 
-def test_the_banner_says_how_it_was_recognised(served: Running) -> None:
+def test_banner_shows_detected_format(served: Running) -> None:
     assert eventually(lambda: RECOGNISED in served.text())
 
 
 @pytest.mark.parametrize("library", [triton_grpc, triton_http])
-def test_tritons_clients(served: Running, library: Any) -> None:
+def test_triton_clients(served: Running, library: Any) -> None:
     address = served.grpc if library is triton_grpc else f"127.0.0.1:{served.http_port}"
     with library.InferenceServerClient(address) as client:
 
@@ -71,7 +73,7 @@ def test_tritons_clients(served: Running, library: Any) -> None:
 
 
 @pytest.mark.parametrize("door", ["rest", "grpc"])
-def test_our_client(served: Running, door: str) -> None:
+def test_python_client(served: Running, door: str) -> None:
     with Client(served.url if door == "rest" else f"grpc://{served.grpc}") as client:
         assert [*client.predict("iris", flowers=FLOWERS, scale=SCALE)["argmax"]] == SPECIES
 

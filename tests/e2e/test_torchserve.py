@@ -48,7 +48,7 @@ def test_each_archive_is_a_model(served: Running) -> None:
 
 
 @pytest.mark.parametrize("path", ["echo", "echo/1.0", "named", "named/2.1"])
-def test_a_function_answers_bodies_and_forms(served: Running, path: str) -> None:
+def test_function_accepts_bodies_and_forms(served: Running, path: str) -> None:
     url = f"{served.url}/predictions/{path}"
     put = httpx.put(url, content=b"\xff\x00 a file", headers={"x-said": "so"})  # curl -T
     assert (put.status_code, put.content, put.headers["x-seen"]) == (200, b"\xff\x00 a file", "so")
@@ -62,13 +62,13 @@ def test_a_function_answers_bodies_and_forms(served: Running, path: str) -> None
 
 
 @pytest.mark.parametrize("status", [201, 418])
-def test_a_handler_says_the_status(served: Running, status: int) -> None:
+def test_handler_sets_status(served: Running, status: int) -> None:
     answer = httpx.post(f"{served.url}/predictions/echo", data={"data": str(status)})
     assert (answer.status_code, answer.text) == (status, str(status))
     assert answer.headers["x-number"] == "1"
 
 
-def test_a_handler_that_streams_says_the_status_before_its_first_piece(served: Running) -> None:
+def test_streaming_handler_sets_status_before_first_chunk(served: Running) -> None:
     answer = httpx.post(f"{served.url}/predictions/pieces", data={"data": "refuse"})
     assert (answer.status_code, answer.text) == (409, "refused")
 
@@ -77,7 +77,7 @@ def test_a_path_without_a_model(served: Running) -> None:
     assert httpx.post(f"{served.url}/predictions/", content=b"x").status_code == 404
 
 
-def test_versions_and_models_that_are_not_there(served: Running) -> None:
+def test_missing_versions_and_models(served: Running) -> None:
     for path in ("echo/2.0", "nobody", "nobody/1.0"):
         answer = httpx.post(f"{served.url}/predictions/{path}", content=b"x")
         assert answer.status_code == 404
@@ -96,7 +96,7 @@ def test_versions_and_models_that_are_not_there(served: Running) -> None:
         ("POST", "/explanations/echo"),
     ],
 )
-def test_what_is_not_there_says_what_is(served: Running, method: str, path: str) -> None:
+def test_missing_model_error_lists_available_ones(served: Running, method: str, path: str) -> None:
     answer = httpx.request(method, served.url + path)
     assert answer.status_code == 501
     assert " here: " in answer.json()["message"]
@@ -106,7 +106,7 @@ def test_probes(served: Running) -> None:
     assert httpx.get(f"{served.url}/ping").status_code in (200, 503)
 
 
-async def test_a_class_gets_batches_and_the_headers_of_each_request(served: Running) -> None:
+async def test_class_receives_batches_and_request_headers(served: Running) -> None:
     async with httpx.AsyncClient(timeout=60) as client:
 
         async def ask(value: int) -> httpx.Response:
@@ -122,14 +122,14 @@ async def test_a_class_gets_batches_and_the_headers_of_each_request(served: Runn
     assert max(each["rows"] for each in documents) > 1
 
 
-def test_pieces_are_chunks(served: Running) -> None:
+def test_yielded_items_are_chunks(served: Running) -> None:
     with httpx.stream("POST", f"{served.url}/predictions/pieces", content=b"x") as answer:
         assert answer.headers["transfer-encoding"] == "chunked"
         assert answer.headers["content-type"] == "text/plain; charset=utf-8"
         assert "".join(answer.iter_text()) == "piece 0 piece 1 piece 2 last"
 
 
-def test_tritons_client_asks_a_handler(served: Running) -> None:
+def test_triton_client_calls_handler(served: Running) -> None:
     with triton.InferenceServerClient(f"127.0.0.1:{served.http_port}") as client:
         given = triton.InferInput("data", [2], "BYTES")
         given.set_data_from_numpy(np.array([b"one", b"two"], np.object_))
@@ -141,7 +141,7 @@ def test_tritons_client_asks_a_handler(served: Running) -> None:
             assert client.infer(model, [given]).as_numpy("output").tolist() == expected
 
 
-def test_kserves_v1_asks_a_handler(served: Running) -> None:
+def test_kserve_v1_calls_handler(served: Running) -> None:
     answer = httpx.post(
         f"{served.url}/v1/models/echo:predict", json={"instances": [{"data": "a"}, {"data": "b"}]}
     )
@@ -164,7 +164,7 @@ def test_other_models_have_no_predictions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("flags", "name"), [((), "named"), (("--model-name", "other"), "other")])
-def test_one_archive_with_workers(tmp_path: Path, flags: tuple[str, ...], name: str) -> None:
+def test_archive_with_several_workers(tmp_path: Path, flags: tuple[str, ...], name: str) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
     files = {"handler.py": torchserve.ECHO}
@@ -181,7 +181,7 @@ def test_one_archive_with_workers(tmp_path: Path, flags: tuple[str, ...], name: 
         assert running.stop() == 0, running.text()
 
 
-def test_a_base_handler_with_a_model_of_pytorch(tmp_path: Path) -> None:
+def test_base_handler_with_pytorch_model(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     folder = tmp_path / "models"
     folder.mkdir()
@@ -200,7 +200,7 @@ def test_a_base_handler_with_a_model_of_pytorch(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # archives hold TorchScript, whatever comes after it
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_stock_classifier_of_images(tmp_path: Path) -> None:
+def test_stock_image_classifier(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("torchvision")
     from PIL import Image

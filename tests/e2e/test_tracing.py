@@ -81,6 +81,19 @@ def attributes(span) -> dict:
     return {pair.key: _value(pair.value) for pair in span.attributes}
 
 
+LATENCY = "gen_ai.latency."
+
+
+def latencies(span) -> dict[str, float]:
+    """The seconds that a span has by stage."""
+    found = attributes(span)
+    return {name.removeprefix(LATENCY): found[name] for name in found if name.startswith(LATENCY)}
+
+
+def others(span) -> dict:
+    return {name: value for name, value in attributes(span).items() if not name.startswith(LATENCY)}
+
+
 def _value(value) -> object:
     kind = value.WhichOneof("value")
     if kind == "array_value":
@@ -90,6 +103,13 @@ def _value(value) -> object:
 
 @pytest.fixture(scope="module")
 def collector() -> Iterator[Collector]:
+    made = Collector()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def separate_collector() -> Iterator[Collector]:
     made = Collector()
     yield made
     made.stop()
@@ -136,7 +156,7 @@ def message(model: str, said: bytes = b"hi"):
     return made
 
 
-def test_a_request_is_a_span_in_its_clients_trace(traced: Running, collector: Collector) -> None:
+def test_request_is_span_in_client_trace(traced: Running, collector: Collector) -> None:
     trace, header = fresh()
     assert traced.infer("predicting", request(), headers=header).status_code == 200
     door = collector.one("POST /v2/models/{model_name}/infer", trace)
@@ -144,7 +164,7 @@ def test_a_request_is_a_span_in_its_clients_trace(traced: Running, collector: Co
     own = collector.one("in the model", trace)
     assert door.parent_span_id.hex() == SPAN
     assert (call.parent_span_id, own.parent_span_id) == (door.span_id, call.span_id)
-    found = attributes(door)
+    found = others(door)
     assert found.pop("user_agent.original").startswith("python-httpx/")
     assert found == {
         "http.request.method": "POST",
@@ -155,19 +175,23 @@ def test_a_request_is_a_span_in_its_clients_trace(traced: Running, collector: Co
         "server.address": "127.0.0.1",
         "server.port": traced.http_port,
     }
-    assert attributes(call) == {
+    assert others(call) == {
         "model.name": "predicting",
         "model.version": "1",
         "request.id": "id-1",
         "call.end": "success",
     }
+    found = latencies(call)
+    assert latencies(door) == found
+    assert found.keys() == {"e2e", "time_in_queue", "time_in_model_inference"}
+    assert found["time_in_queue"] == 0 < found["time_in_model_inference"] == found["e2e"]
     assert door.status.code == call.status.code == 0
     assert {(found["service.name"], found["service.version"]) for found in collector.resources} == {
         ("shop", "7")
     }
 
 
-def test_a_call_of_grpc_web_is_the_span_of_an_rpc_and_no_other(traced: Running, collector: Collector) -> None:
+def test_grpc_web_call_is_one_rpc_span(traced: Running, collector: Collector) -> None:
     trace, header = fresh()
     found = grpc_web.call(traced.url, "ModelInfer", message("predicting").SerializeToString(), **header)
     assert found.status == 0
@@ -176,7 +200,7 @@ def test_a_call_of_grpc_web_is_the_span_of_an_rpc_and_no_other(traced: Running, 
     assert collector.one("infer predicting", trace).parent_span_id == door.span_id
 
 
-def test_a_model_that_another_calls_has_a_span_below_its(traced: Running, collector: Collector) -> None:
+def test_inner_call_is_child_span(traced: Running, collector: Collector) -> None:
     trace, header = fresh()
     assert traced.infer("calling", request(), headers=header).status_code == 200
     call = collector.one("infer calling", trace)
@@ -187,14 +211,14 @@ def test_a_model_that_another_calls_has_a_span_below_its(traced: Running, collec
     assert collector.one("in the model", trace).parent_span_id == inner.span_id
 
 
-def test_code_in_a_thread_is_in_the_trace_too(traced: Running, collector: Collector) -> None:
+def test_thread_code_is_in_trace(traced: Running, collector: Collector) -> None:
     trace, header = fresh()
     assert traced.infer("blocking", request(), headers=header).status_code == 200
     call = collector.one("infer blocking", trace)
     assert collector.one("in a thread", trace).parent_span_id == call.span_id
 
 
-def test_a_failure_is_an_error_that_quotes_nothing(traced: Running, collector: Collector) -> None:
+def test_failure_is_an_error_without_message(traced: Running, collector: Collector) -> None:
     trace, header = fresh()
     assert traced.infer("predicting", request("fail"), headers=header).status_code == 500
     for name in ("POST /v2/models/{model_name}/infer", "infer predicting"):
@@ -202,13 +226,14 @@ def test_a_failure_is_an_error_that_quotes_nothing(traced: Running, collector: C
         assert span.status.code == ERROR
         assert attributes(span).get("error.type") == ("500" if name.startswith("POST") else None)
         assert "secret" not in span.status.message
+    assert latencies(collector.one("infer predicting", trace)).keys() == {"e2e"}
     trace, header = fresh()
     assert traced.infer("nobody", request(), headers=header).status_code == 404
     door = collector.one("POST /v2/models/{model_name}/infer", trace)
     assert (door.status.code, attributes(door)["http.response.status_code"]) == (0, 404)
 
 
-def test_a_stream_by_get_and_its_end_by_delete_are_spans_too(traced: Running, collector: Collector) -> None:
+def test_resumed_and_released_streams_are_spans(traced: Running, collector: Collector) -> None:
     url = f"{traced.url}/v2/models/streaming/generate_stream"
     template = "/v2/models/{model_name}/generate_stream"
     trace, header = fresh()
@@ -223,7 +248,7 @@ def test_a_stream_by_get_and_its_end_by_delete_are_spans_too(traced: Running, co
     assert attributes(collector.one(f"DELETE {template}", trace))["http.response.status_code"] == 410
 
 
-def test_a_streams_spans_end_with_it(traced: Running, collector: Collector) -> None:
+def test_stream_spans_end_with_stream(traced: Running, collector: Collector) -> None:
     trace, header = fresh()
     assert traced.infer("streaming", request(), "infer_stream", headers=header).text.count("data:") == 2
     door = collector.one("POST /v2/models/{model_name}/infer_stream", trace)
@@ -234,16 +259,18 @@ def test_a_streams_spans_end_with_it(traced: Running, collector: Collector) -> N
     assert call.start_time_unix_nano <= call.events[0].time_unix_nano <= call.end_time_unix_nano
     assert between.end_time_unix_nano <= call.end_time_unix_nano <= door.end_time_unix_nano
     assert attributes(call)["call.end"] == "success"
+    assert latencies(door) == latencies(call)
+    assert 0 < latencies(call)["time_to_first_token"] < latencies(call)["e2e"]
 
 
-def test_a_stream_that_fails_is_an_error(traced: Running, collector: Collector) -> None:
+def test_failing_stream_is_an_error(traced: Running, collector: Collector) -> None:
     trace, header = fresh()
     assert "event: error" in traced.infer("streaming", request("fail"), "infer_stream", headers=header).text
     for name in ("POST /v2/models/{model_name}/infer_stream", "stream streaming"):
         assert collector.one(name, trace).status.code == ERROR
 
 
-def test_a_client_that_leaves_is_no_error(traced: Running, collector: Collector) -> None:
+def test_disconnect_is_not_an_error(traced: Running, collector: Collector) -> None:
     trace, header = fresh()
     with httpx.stream(
         "POST", f"{traced.url}/v2/models/streaming/infer_stream", json=request("fail"), headers=header
@@ -252,7 +279,7 @@ def test_a_client_that_leaves_is_no_error(traced: Running, collector: Collector)
     assert collector.one("stream streaming", trace)
 
 
-def test_an_rpc_is_a_span_and_so_is_a_stream_of_them(traced: Running, collector: Collector) -> None:
+def test_unary_and_streaming_rpcs_are_spans(traced: Running, collector: Collector) -> None:
     with grpc.insecure_channel(traced.grpc) as channel:
         stub = GRPCInferenceServiceStub(channel)
         trace, header = fresh()
@@ -261,11 +288,12 @@ def test_an_rpc_is_a_span_and_so_is_a_stream_of_them(traced: Running, collector:
         call = collector.one("infer predicting", trace)
         assert door.parent_span_id.hex() == SPAN
         assert call.parent_span_id == door.span_id
-        assert attributes(door) == {
+        assert others(door) == {
             "rpc.system.name": "grpc",
             "rpc.method": "inference.GRPCInferenceService/ModelInfer",
             "rpc.response.status_code": "OK",
         }
+        assert latencies(door) == latencies(call) != {}
         trace, header = fresh()
         with pytest.raises(grpc.RpcError):
             stub.ModelInfer(message("nobody"), metadata=[*header.items()], timeout=10)
@@ -292,7 +320,7 @@ def test_an_rpc_is_a_span_and_so_is_a_stream_of_them(traced: Running, collector:
         assert {span.parent_span_id for span in collector.named("between", trace)} == {call.span_id}
 
 
-def test_each_request_on_a_websocket_is_a_span(traced: Running, collector: Collector) -> None:
+def test_each_websocket_request_is_a_span(traced: Running, collector: Collector) -> None:
     before = len(collector.named("stream streaming"))
     with connect(f"{traced.url.replace('http', 'ws')}/v2/models/streaming/stream") as line:
         for number in ("1", "2"):
@@ -302,7 +330,7 @@ def test_each_request_on_a_websocket_is_a_span(traced: Running, collector: Colle
     eventually(lambda: len(collector.named("stream streaming")) == before + 2)
 
 
-def test_other_requests_are_spans_and_health_is_none(traced: Running, collector: Collector) -> None:
+def test_other_requests_are_spans_except_health(traced: Running, collector: Collector) -> None:
     trace, header = fresh()
     httpx.get(f"{traced.url}/v2/health/ready", headers=header)
     httpx.get(f"{traced.url}/metrics", headers=header)
@@ -316,7 +344,7 @@ def test_other_requests_are_spans_and_health_is_none(traced: Running, collector:
     assert names == {"GET /v2/models/{name}", "inference.GRPCInferenceService/ServerMetadata"}
 
 
-def test_a_call_of_a_model_of_text_says_what_it_used(traced: Running, collector: Collector) -> None:
+def test_text_model_span_has_usage(traced: Running, collector: Collector) -> None:
     trace, header = fresh()
     body = {
         "model": "tokens",
@@ -327,7 +355,7 @@ def test_a_call_of_a_model_of_text_says_what_it_used(traced: Running, collector:
     }
     found = httpx.post(f"{traced.url}/v1/chat/completions", json=body, headers=header, timeout=20)
     assert found.status_code == 200
-    span = attributes(collector.one("stream tokens", trace))
+    span = others(collector.one("stream tokens", trace))
     assert {name: value for name, value in span.items() if name.startswith("gen_ai.")} == {
         "gen_ai.operation.name": "text_completion",
         "gen_ai.provider.name": "inferstream",
@@ -349,10 +377,28 @@ def test_a_call_of_a_model_of_text_says_what_it_used(traced: Running, collector:
     assert span["gen_ai.usage.input_tokens"] == 3
     trace, header = fresh()
     assert traced.infer("predicting", request(), headers=header).status_code == 200
-    assert not any("gen_ai" in name for name in attributes(collector.one("infer predicting", trace)))
+    assert not any("gen_ai" in name for name in others(collector.one("infer predicting", trace)))
 
 
-def test_log_lines_name_the_span(traced: Running, collector: Collector) -> None:
+@pytest.mark.parametrize(("suffix", "name"), [("", "text_completion tokens"), ("/dup", "stream tokens")])
+def test_opt_in_selects_new_span_names(
+    tmp_path: Path, separate_collector: Collector, serve, suffix: str, name: str
+) -> None:
+    folder = tmp_path / "models"
+    write_text_model(folder, "tokens")
+    (folder / "settings.json").write_text(
+        json.dumps({"tracing_server": f"127.0.0.1:{separate_collector.port}"})
+    )
+    opt_in = f"gen_ai_latest_experimental{suffix}"
+    running = serve(folder, OTEL_BSP_SCHEDULE_DELAY="20", OTEL_SEMCONV_STABILITY_OPT_IN=opt_in)
+    trace, header = fresh()
+    body = {"model": "tokens", "prompt": "one two", "stream": True}
+    assert httpx.post(f"{running.url}/v1/completions", json=body, headers=header, timeout=20).is_success
+    span = separate_collector.one(name, trace)
+    assert attributes(span)["gen_ai.response.time_to_first_chunk"] == latencies(span)["time_to_first_token"]
+
+
+def test_log_lines_contain_span(traced: Running, collector: Collector) -> None:
     trace, header = fresh()
     found = traced.infer("logging", request(), headers={**header, "X-Request-Id": "id-1"})
     assert found.status_code == 200
@@ -361,7 +407,7 @@ def test_log_lines_name_the_span(traced: Running, collector: Collector) -> None:
     eventually(lambda: f"INFO - asked {end}\n" in traced.text())
 
 
-def test_a_route_of_a_models_own_is_in_the_trace(traced: Running, collector: Collector) -> None:
+def test_custom_route_is_in_trace(traced: Running, collector: Collector) -> None:
     trace, header = fresh()
     assert httpx.get(f"{traced.url}/own/route", headers=header).json() == "answered"
     door = collector.one("GET /own/route", trace)
@@ -373,7 +419,7 @@ def test_a_route_of_a_models_own_is_in_the_trace(traced: Running, collector: Col
     }
 
 
-def test_what_is_off_is_not_there(tmp_path: Path, serve) -> None:
+def test_disabled_tracing_creates_nothing(tmp_path: Path, serve) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
     running = serve(folder, PYTHONPROFILEIMPORTTIME="1")
@@ -382,7 +428,7 @@ def test_what_is_off_is_not_there(tmp_path: Path, serve) -> None:
     assert "opentelemetry.sdk" not in running.text()
 
 
-def test_a_collector_that_is_gone_costs_a_line_in_the_log(tmp_path: Path, serve) -> None:
+def test_missing_collector_only_logs_one_line(tmp_path: Path, serve) -> None:
     folder = tmp_path / "models"
     write_model(folder, "predicting", "model.Predicting", CODE)
     (folder / "settings.json").write_text('{"tracing_server": "127.0.0.1:1"}')

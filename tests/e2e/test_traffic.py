@@ -99,14 +99,14 @@ def by_openai(served: Running, user: str) -> str:
 USERS = [f"user-{number}" for number in range(12)]
 
 
-def test_each_user_has_one_version_over_every_dialect(split: Running) -> None:
+def test_user_keeps_version_over_every_protocol(split: Running) -> None:
     expected = [by_rest(split, user) for user in USERS]
     assert set(expected) == {"1", "2"}
     for way in (by_rest, by_grpc, by_stream):
         assert [way(split, user) for user in USERS] == expected
 
 
-def test_a_version_that_is_asked_for_answers(split: Running) -> None:
+def test_requested_version_is_used(split: Running) -> None:
     for version in ("1", "2"):
         tensor = {"name": "prompt", "shape": [1], "datatype": "BYTES", "data": ["hi"]}
         url = f"{split.url}/v2/models/echo/versions/{version}/infer"
@@ -114,11 +114,11 @@ def test_a_version_that_is_asked_for_answers(split: Running) -> None:
             assert httpx.post(url, json={"inputs": [tensor]}).json()["model_version"] == version
 
 
-def test_other_callers_get_both(split: Running) -> None:
+def test_anonymous_callers_get_both_versions(split: Running) -> None:
     assert {ask(split.url, "hi")["model_version"] for _ in range(60)} == {"1", "2"}
 
 
-def test_a_version_that_is_gone_gets_nothing_and_no_call_is_lost(tmp_path: Path) -> None:
+def test_unloaded_version_gets_no_traffic_and_no_call_is_lost(tmp_path: Path) -> None:
     root = tmp_path / "models"
     write(root, "1")
     write(root, "2", split={"1": 50, "2": 50})
@@ -155,22 +155,20 @@ def shadowed(tmp_path: Path) -> Iterator[Running]:
 @pytest.mark.parametrize(
     ("text", "result"), [("hi", "equal"), ("differ", "different"), ("raise", "failed"), ("die", "failed")]
 )
-def test_what_a_shadow_does_is_counted_and_no_caller_sees_it(
-    shadowed: Running, text: str, result: str
-) -> None:
+def test_shadow_is_counted_and_invisible_to_callers(shadowed: Running, text: str, result: str) -> None:
     answer = ask(shadowed.url, text)
     assert (answer["model_version"], answer["outputs"][0]["data"]) == ("1", [f"{text}!"])
     eventually(copies(shadowed, result), 20)
 
 
-def test_a_stream_has_a_shadow_too(shadowed: Running) -> None:
+def test_streams_are_shadowed(shadowed: Running) -> None:
     events = httpx.post(f"{shadowed.url}/v2/models/echo/generate_stream", json={"prompt": "differ"}).text
     assert "differ" in events
     eventually(copies(shadowed, "different"), 20)
     eventually(lambda: 'output "output-0": the texts differ' in shadowed.text(), 20)
 
 
-def test_a_shadow_that_hangs_keeps_neither_callers_nor_the_stop(tmp_path: Path) -> None:
+def test_hanging_shadow_blocks_neither_callers_nor_shutdown(tmp_path: Path) -> None:
     running = shadow_of(tmp_path / "models")
     try:
         for _ in range(12):
@@ -182,7 +180,7 @@ def test_a_shadow_that_hangs_keeps_neither_callers_nor_the_stop(tmp_path: Path) 
     assert ended == 0, running.text()
 
 
-def test_a_shadow_of_itself_is_refused(tmp_path: Path) -> None:
+def test_shadow_of_same_version_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "models"
     write(root, "1", shadow={"to": "1"})
     running = Running(root)

@@ -8,7 +8,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from inferstream.keys.file import VARIABLE
+from inferstream.plugins.keys.file import VARIABLE
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from tests.grpc_web import BINARY, framed, headers_of
 from tests.serving import Running

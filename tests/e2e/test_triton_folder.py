@@ -12,8 +12,8 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
+from tests.artefacts import graphs, models
 from tests.serving import Running
-from tests.unit.runtimes import graphs, models
 
 CONFIG = """
 name: "flowers"
@@ -41,7 +41,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("library", [triton_http, triton_grpc], ids=["http", "grpc"])
-def test_a_model_of_onnx_answers_with_its_labels(server: Running, library) -> None:
+def test_onnx_model_returns_labels(server: Running, library) -> None:
     address = server.grpc if library is triton_grpc else f"127.0.0.1:{server.http_port}"
     client = library.InferenceServerClient(address)
     config = client.get_model_config("flowers", "1")
@@ -58,7 +58,7 @@ def test_a_model_of_onnx_answers_with_its_labels(server: Running, library) -> No
         ["1", "versicolor"],
         ["2", "virginica"],
     ]
-    assert "is not read" not in server.text()
+    assert "is unknown and ignored" not in server.text()
     assert client.infer("flowers", [given]).as_numpy("species").shape == (3, 1)
     with pytest.raises(InferenceServerException, match='input "flowers" is missing'):
         client.infer("flowers", [])

@@ -15,8 +15,8 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
+from tests.plugins.triton import folders
 from tests.serving import Running, eventually
-from tests.unit.compat.triton import folders
 
 
 @pytest.fixture(scope="module", params=[0, 2], ids=["process", "workers"])
@@ -53,9 +53,7 @@ def test_add_sub(server: Running, library: Any) -> None:
 
 @pytest.mark.parametrize("library", [triton_http, triton_grpc], ids=["http", "grpc"])
 @pytest.mark.parametrize("model", ["add_sub", "square"])
-def test_a_request_with_other_inputs_than_the_declared_ones_is_refused(
-    server: Running, library: Any, model: str
-) -> None:
+def test_request_with_undeclared_inputs_is_refused(server: Running, library: Any, model: str) -> None:
     client = library.InferenceServerClient(
         server.grpc if library is triton_grpc else f"127.0.0.1:{server.http_port}"
     )
@@ -106,7 +104,7 @@ def test_square(server: Running) -> None:
     assert [each["name"] for each in config["input"]] == ["IN"]
 
 
-def test_what_the_code_completes_is_in_the_configuration_and_holds(server: Running) -> None:
+def test_completed_configuration_is_visible_and_enforced(server: Running) -> None:
     client = triton_http.InferenceServerClient(f"127.0.0.1:{server.http_port}")
     config = client.get_model_config("same")
     assert (config["max_batch_size"], config["dynamic_batching"]) == (4, {})
@@ -123,7 +121,7 @@ def test_what_the_code_completes_is_in_the_configuration_and_holds(server: Runni
     client.close()
 
 
-def test_requests_gather_without_a_delay_to_no_more_rows_than_the_model_takes(server: Running) -> None:
+def test_requests_batch_without_delay_up_to_max_batch_size(server: Running) -> None:
     def asked(_: int) -> int:
         with triton_http.InferenceServerClient(f"127.0.0.1:{server.http_port}") as client:
             values = tensor(triton_http, "IN", np.zeros((2, 1), np.int32), "INT32")
@@ -134,7 +132,7 @@ def test_requests_gather_without_a_delay_to_no_more_rows_than_the_model_takes(se
     assert set(rows) == {2, 4}
 
 
-def test_events_over_rest_and_an_error_of_the_code(server: Running) -> None:
+def test_rest_events_and_model_error(server: Running) -> None:
     url = f"{server.url}/v2/models/square/generate_stream"
     with httpx.stream("POST", url, json={"IN": 3}) as answer:
         events = [line for line in answer.iter_lines() if line.startswith("data:")]
@@ -143,7 +141,7 @@ def test_events_over_rest_and_an_error_of_the_code(server: Running) -> None:
     assert (refused.status_code, refused.json()["error"]) == (400, "a negative number has no square here")
 
 
-def test_a_client_that_leaves_is_seen_by_the_code(server: Running) -> None:
+def test_code_detects_client_disconnect(server: Running) -> None:
     with httpx.stream(
         "POST", f"{server.url}/v2/models/square/generate_stream", json={"IN": 2_000_000}
     ) as answer:
@@ -151,7 +149,7 @@ def test_a_client_that_leaves_is_seen_by_the_code(server: Running) -> None:
     eventually(lambda: "cancelled" in server.text())
 
 
-def test_a_request_outside_a_stream_has_one_response(server: Running) -> None:
+def test_unary_request_has_one_response(server: Running) -> None:
     client = triton_http.InferenceServerClient(f"127.0.0.1:{server.http_port}")
     answer = client.infer("square", [tensor(triton_http, "IN", np.array([1], np.int32), "INT32")])
     assert answer.as_numpy("OUT").tolist() == [1]
@@ -164,9 +162,7 @@ def test_a_request_outside_a_stream_has_one_response(server: Running) -> None:
 @pytest.mark.parametrize(
     ("count", "apart", "threaded"), [(3, 0, 0), (1, 0, 0), (2, 1, 0), (3, 0, 1), (2, 1, 1)]
 )
-def test_the_flag_of_the_last_response(
-    server: Running, count: int, apart: int, threaded: int, empty: bool
-) -> None:
+def test_final_response_flag(server: Running, count: int, apart: int, threaded: int, empty: bool) -> None:
     client = triton_grpc.InferenceServerClient(server.grpc)
     answers: Queue[tuple[Any, Any]] = Queue()
     client.start_stream(lambda result, error: answers.put((result, error)))
@@ -181,7 +177,7 @@ def test_the_flag_of_the_last_response(
     assert answers.empty()
 
 
-def test_the_only_response_of_a_call_has_no_mark(server: Running) -> None:
+def test_single_response_has_no_final_marker(server: Running) -> None:
     asked = {"inputs": [{"name": "ASK", "datatype": "INT32", "shape": [3], "data": [1, 0, 0]}]}
     body = httpx.post(f"{server.url}/v2/models/last/infer", json=asked).json()
     assert "parameters" not in body

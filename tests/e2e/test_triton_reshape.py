@@ -105,7 +105,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_clients_see_the_shape_of_dims(server: Running, way: str) -> None:
+def test_clients_see_shape_of_dims(server: Running, way: str) -> None:
     assert WAYS[way](server) == [2, 2]
 
 
@@ -119,7 +119,7 @@ def test_over_grpc_web(server: Running) -> None:
     assert b"grpc-status:0" in answered.content
 
 
-def test_the_flag_over_grpc_web_and_events(server: Running) -> None:
+def test_final_response_flag_over_grpc_web_and_events(server: Running) -> None:
     web = httpx.post(
         f"{server.url}/inference.GRPCInferenceService/ModelStreamInfer",
         content=framed(message("decoupled").SerializeToString()),
@@ -131,7 +131,7 @@ def test_the_flag_over_grpc_web_and_events(server: Running) -> None:
     assert ["triton_final_response" in event for event in events if event] == [False, True]
 
 
-def test_the_flag_over_a_websocket(server: Running) -> None:
+def test_final_response_flag_over_websocket(server: Running) -> None:
     with connect(f"{server.url.replace('http', 'ws', 1)}/v2/models/decoupled/stream") as socket:
         socket.send(json.dumps(BODY))
         answers = [json.loads(socket.recv(20)) for _ in range(3)]

@@ -44,7 +44,7 @@ def service(typed: Running) -> Iterator[Service]:
         yield Reflected(channel).service()
 
 
-def test_one_request_and_one_response(service: Service) -> None:
+def test_unary_request_and_response(service: Service) -> None:
     assert service.call("PredictAdd", a=2, b=3).result == 5
     assert service.call("PredictAdd", a=-(2**62)).result == -(2**62) + 1
     said = json.loads(
@@ -68,7 +68,7 @@ def test_arrays(service: Service, rows: int) -> None:
 
 
 @pytest.mark.parametrize("method", ["PredictGenerate", "PredictBlocking"])
-def test_a_stream_of_responses(service: Service, method: str) -> None:
+def test_server_stream(service: Service, method: str) -> None:
     fields = {"prompt": "a b c"} if method == "PredictGenerate" else {"count": 3, "tag": "whole"}
     expected = ["a", "b", "c"] if method == "PredictGenerate" else [0, 1, 2]
     assert [response.result for response in service.call(method, **fields)] == expected
@@ -76,13 +76,13 @@ def test_a_stream_of_responses(service: Service, method: str) -> None:
         assert [*service.call(method, prompt="")] == []
 
 
-def test_a_stream_of_requests(service: Service) -> None:
+def test_client_stream(service: Service) -> None:
     assert service.stream("PredictTotal", [{"start": 4}, {"numbers": 3}, {"numbers": 5}]).result == 12
     assert service.stream("PredictTotal", [{"numbers": 3}]).result == 3
     assert service.stream("PredictTotal", []).result == 0
 
 
-def test_both_directions_wait_for_each_other(service: Service) -> None:
+def test_bidirectional_ping_pong(service: Service) -> None:
     """The next request is made of the response before."""
     seen: list[int] = []
 
@@ -97,7 +97,7 @@ def test_both_directions_wait_for_each_other(service: Service) -> None:
     assert seen == [2, 4, 8, 16, 32]
 
 
-def test_an_error_within_a_stream_follows_the_responses(service: Service) -> None:
+def test_mid_stream_error_follows_responses(service: Service) -> None:
     words = []
     with pytest.raises(grpc.RpcError) as caught:
         for response in service.call("PredictGenerate", prompt="a b c", fail_at=2):
@@ -124,9 +124,7 @@ def test_an_error_within_a_stream_follows_the_responses(service: Service) -> Non
         ("PredictMyArray", {"x": {"shape": [1, 3], "dtype": "double", "data": bytes(24)}}, None),
     ],
 )
-def test_wrong_values_name_the_argument(
-    service: Service, method: str, fields: dict, said: str | None
-) -> None:
+def test_invalid_values_name_argument(service: Service, method: str, fields: dict, said: str | None) -> None:
     if said is None:  # a wider type of number is cast
         assert [*service.call(method, **fields).result.shape] == [1, 3]
         return
@@ -147,7 +145,7 @@ def test_wrong_values_name_the_argument(
         (b"\xff\xff\xff", "The message is not a "),
     ],
 )
-def test_wrong_bytes_name_the_field(service: Service, method: str, data: bytes, said: str) -> None:
+def test_invalid_bytes_name_field(service: Service, method: str, data: bytes, said: str) -> None:
     rpc = service.rpc(method, raw=True)
     with pytest.raises(grpc.RpcError) as caught:
         found = rpc(iter([data]), timeout=20) if method == "PredictDouble" else rpc(data, timeout=20)
@@ -156,9 +154,7 @@ def test_wrong_bytes_name_the_field(service: Service, method: str, data: bytes, 
     assert said in caught.value.details()
 
 
-def test_a_number_beyond_the_range_of_its_argument_is_refused_at_every_door(
-    typed: Running, service: Service
-) -> None:
+def test_out_of_range_number_is_refused_on_every_transport(typed: Running, service: Service) -> None:
     x, said = np.array([[1.0, 2.0, 1e300]]), 'argument "x": a value is out of range for FP32'
     head = {"name": "x", "datatype": "FP64", "shape": [1, 3]}
     binary = json.dumps({"inputs": [{**head, "parameters": {"binary_data_size": x.nbytes}}]}).encode()
@@ -187,20 +183,20 @@ def test_a_number_beyond_the_range_of_its_argument_is_refused_at_every_door(
             assert (caught.value.code(), caught.value.details()) == (grpc.StatusCode.INVALID_ARGUMENT, said)
 
 
-def test_infinity_itself_is_a_value(service: Service) -> None:
+def test_infinity_is_a_valid_value(service: Service) -> None:
     x = np.array([[1.0, 2.0, np.inf]], "f4")
     found = service.call("PredictMyArray", x={"shape": [1, 3], "dtype": "float", "data": x.tobytes()}).result
     np.testing.assert_array_equal(np.frombuffer(found.data), [2.0, 4.0, np.inf])
 
 
-def test_a_wrong_later_request_ends_the_stream(service: Service) -> None:
+def test_later_invalid_request_ends_stream(service: Service) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         service.stream("PredictTotal", [{"numbers": 1}, {"start": 1}])
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert 'argument "start" is in a later request, which takes only "numbers"' in caught.value.details()
 
 
-def test_errors_of_the_function(service: Service) -> None:
+def test_function_errors(service: Service) -> None:
     for what, code in (("mapped", grpc.StatusCode.NOT_FOUND), ("other", grpc.StatusCode.INTERNAL)):
         with pytest.raises(grpc.RpcError) as caught:
             service.call("PredictFails", what=what)
@@ -208,7 +204,7 @@ def test_errors_of_the_function(service: Service) -> None:
         assert "Traceback" not in caught.value.details()
 
 
-def test_what_no_model_serves_is_unimplemented(typed: Running) -> None:
+def test_unserved_method_is_unimplemented(typed: Running) -> None:
     with grpc.insecure_channel(typed.grpc) as channel, pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary(f"/{NAME}/PredictNothing")(b"", timeout=20)
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
@@ -216,7 +212,7 @@ def test_what_no_model_serves_is_unimplemented(typed: Running) -> None:
 
 @pytest.mark.parametrize("how", ["cancel", "deadline"])
 @pytest.mark.parametrize("method", ["PredictEndless", "PredictBlocking"])
-def test_leaving_runs_finally(service: Service, typed: Running, method: str, how: str) -> None:
+def test_cancel_runs_finally(service: Service, typed: Running, method: str, how: str) -> None:
     fields = {"tag": f"{method} {how}"} | ({"count": 10**6} if method == "PredictBlocking" else {})
     stream = service.call(method, timeout=1 if how == "deadline" else 20, **fields)
     assert next(stream).result == 0
@@ -229,7 +225,7 @@ def test_leaving_runs_finally(service: Service, typed: Running, method: str, how
     eventually(lambda: typed.noted(f"{method.removeprefix('Predict').lower()} closed: {method} {how}"))
 
 
-def test_metadata_reach_the_function_and_calls_are_counted(service: Service, typed: Running) -> None:
+def test_metadata_reaches_function_and_calls_are_counted(service: Service, typed: Running) -> None:
     labels = {"grpc_service": NAME, "grpc_method": "PredictHeader", "grpc_type": "UNARY"}
     before = typed.metric("grpc_server_handled_total", **labels, grpc_code="OK")
     assert service.call("PredictHeader", name="x-mark", metadata=(("x-mark", "here"),)).result == "here"
@@ -238,7 +234,7 @@ def test_metadata_reach_the_function_and_calls_are_counted(service: Service, typ
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_reflection_lists_and_describes_the_service(typed: Running, version: str) -> None:
+def test_reflection_lists_and_describes_service(typed: Running, version: str) -> None:
     with grpc.insecure_channel(typed.grpc) as channel:
         reflected = Reflected(channel, version)
         assert NAME in reflected.services()
@@ -251,7 +247,7 @@ def test_reflection_lists_and_describes_the_service(typed: Running, version: str
         assert reflected.files("inferstream.Nothing") == []
 
 
-def test_the_health_service_knows_the_service(typed: Running) -> None:
+def test_health_service_lists_service(typed: Running) -> None:
     with grpc.insecure_channel(typed.grpc) as channel:
         health = health_pb2_grpc.HealthStub(channel)
         found = health.Check(health_pb2.HealthCheckRequest(service=NAME), timeout=20)
@@ -262,7 +258,7 @@ def test_the_health_service_knows_the_service(typed: Running) -> None:
             health.Check(health_pb2.HealthCheckRequest(service="inferstream.Nothing"), timeout=20)
 
 
-def test_the_served_methods_follow_the_models(typed: Running, service: Service) -> None:
+def test_served_methods_follow_models(typed: Running, service: Service) -> None:
     repository = f"{typed.url}/v2/repository/models/header"
     assert service.call("PredictHeader", name="x").result == ""
     assert httpx.post(f"{repository}/unload", timeout=20).status_code == 200
@@ -311,7 +307,7 @@ def add(a: int, b: int) -> int:
 """
 
 
-def test_field_numbers_come_from_the_lock_file(workers: int, tmp_path: Path) -> None:
+def test_field_numbers_come_from_lock_file(workers: int, tmp_path: Path) -> None:
     fields = {"b": {"number": 1, "type": "int64"}, "a": {"number": 7, "type": "int64"}}
     (tmp_path / "app").mkdir()
     lock = tmp_path / "app" / "typed_app.app.proto-lock.json"
@@ -325,7 +321,7 @@ def test_field_numbers_come_from_the_lock_file(workers: int, tmp_path: Path) -> 
         assert running.stop() == 0, running.text()
 
 
-def test_a_server_does_not_start_with_a_field_of_another_type(tmp_path: Path) -> None:
+def test_changed_field_type_aborts_startup(tmp_path: Path) -> None:
     folder = tmp_path / "app"
     folder.mkdir()
     (folder / "typed_app.py").write_text(LOCKED)
@@ -339,7 +335,7 @@ def test_a_server_does_not_start_with_a_field_of_another_type(tmp_path: Path) ->
         assert 'model "add": argument "a" was int64 and is now string' in line
 
 
-def test_a_client_of_protocs_own_code_reads_the_exported_file(typed: Running, tmp_path: Path) -> None:
+def test_protoc_client_reads_exported_file(typed: Running, tmp_path: Path) -> None:
     pytest.importorskip("grpc_tools")
     shutil.copy(APP, tmp_path / "typed_app.py")
     run = [*SERVER, "proto", "typed_app:app", "--output-dir", "out"]

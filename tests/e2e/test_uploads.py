@@ -106,13 +106,13 @@ BRACKETS = b"[" * 5_000_000
 @pytest.mark.parametrize(
     "body", [b"abc", b"", b"\xff{[\x00", BRACKETS], ids=["few", "none", "brackets", "many"]
 )
-def test_a_raw_body_is_the_only_required_argument(client: httpx.Client, kind: str, body: bytes) -> None:
+def test_raw_body_is_the_only_required_argument(client: httpx.Client, kind: str, body: bytes) -> None:
     headers = {"content-type": kind}
     assert output(client.post("/size/generate", content=body, headers=headers)) == len(body)
     assert output(client.post("/size/infer/", content=body, headers=headers)) == [len(body)]
 
 
-def test_a_raw_body_in_chunks_and_compressed(client: httpx.Client) -> None:
+def test_raw_body_chunked_and_compressed(client: httpx.Client) -> None:
     headers = {"content-type": "Image/PNG; charset=binary"}
     assert output(client.post("/size/generate", content=iter([b"ab", b"c"]), headers=headers)) == 3
     packed = gzip.compress(bytes(1000))
@@ -134,7 +134,7 @@ def test_images_text_and_streams(client: httpx.Client) -> None:
     assert got == {"size": 3, "filename": "", "type": "image/png", "flag": False}
 
 
-def test_forms(client: httpx.Client) -> None:
+def test_form_fields(client: httpx.Client) -> None:
     file = ("a.bin", b"abc", "application/octet-stream")
     assert output(client.post("/size/generate", files={"data": file})) == 3
     assert output(client.post("/size/generate", files={"data": file}, data={"k": "2"})) == 6
@@ -167,13 +167,13 @@ def test_forms(client: httpx.Client) -> None:
         ("size", [("data", b"a"), ("data", b"b")], {}, 'field "data" is given twice'),
     ],
 )
-def test_a_wrong_form_names_its_field(client: httpx.Client, path, files, data, named: str) -> None:
+def test_invalid_form_names_field(client: httpx.Client, path, files, data, named: str) -> None:
     refused = client.post(f"/{path}/generate", files=files, data=data)
     assert refused.status_code == 400
     assert named in refused.json()["error"]
 
 
-def test_a_file_without_a_place_is_refused_by_name(client: httpx.Client) -> None:
+def test_unexpected_file_is_refused_by_name(client: httpx.Client) -> None:
     refused = client.post("/both/generate", content=b"abc", headers={"content-type": "image/png"})
     assert refused.status_code == 400
     assert "Content-Type image/png" in refused.json()["error"]
@@ -192,7 +192,7 @@ def test_binary_bodies_without_json(client: httpx.Client) -> None:
     "text",
     ["data:image/png;base64,YWJj", "YW\nJj\n", "YWJj", "data:;base64,YW Jj"],
 )
-def test_base64_as_clients_write_it(client: httpx.Client, text: str) -> None:
+def test_base64_variants(client: httpx.Client, text: str) -> None:
     assert output(client.post("/size/generate", json={"data": text})) == 3
 
 
@@ -206,7 +206,7 @@ def test_urlsafe_base64(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     "kind", ["application/octet-stream", "text/plain", "application/x-www-form-urlencoded"]
 )
-def test_json_is_read_whatever_its_content_type(client: httpx.Client, kind: str) -> None:
+def test_json_is_read_with_any_content_type(client: httpx.Client, kind: str) -> None:
     headers = {"content-type": kind}
     flat = client.post("/size/generate", content=b'{"data": "YWJj", "k": 2}', headers=headers)
     assert output(flat) == 6
@@ -269,7 +269,7 @@ FILE = {"files": {"data": ("a.bin", b"abc")}}
         ("File", {"files": {"file": ("a.bin", b"abc")}}, "a.bin 3"),
     ],
 )
-def test_classes_take_files(
+def test_classes_accept_files(
     classes: httpx.Client, model: str, sent: dict, found: object, action: str
 ) -> None:
     answered = classes.post(f"/{model}/{action}", **sent)
@@ -278,7 +278,7 @@ def test_classes_take_files(
     assert (body["outputs"][0]["data"][0] if action == "infer" else body["output-0"]) == found
 
 
-def test_a_class_without_a_place_for_a_file_refuses_it_by_name(classes: httpx.Client) -> None:
+def test_class_without_file_input_refuses_file_by_name(classes: httpx.Client) -> None:
     refused = classes.post("/Declared/generate", content=b"abc", headers=PNG)
     assert (refused.status_code, "one required argument" in refused.text) == (400, True), refused.text
     refused = classes.post("/Declared/generate", **FILE)
@@ -286,7 +286,7 @@ def test_a_class_without_a_place_for_a_file_refuses_it_by_name(classes: httpx.Cl
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream"])
-def test_classes_take_json_whatever_its_content_type(classes: httpx.Client, kind: str) -> None:
+def test_classes_accept_json_with_any_content_type(classes: httpx.Client, kind: str) -> None:
     padded = {
         "parameters": {"a": "a" * 2000},
         "inputs": [{"name": "data", "datatype": "BYTES", "shape": [1], "data": ["YWJj"]}],

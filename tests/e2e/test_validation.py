@@ -119,9 +119,7 @@ WAYS = pytest.mark.parametrize("way", ["infer", "infer_stream", "grpc"])
 
 @WAYS
 @pytest.mark.parametrize("model", ["typed", "blocking"])
-def test_a_value_that_no_codec_takes_is_the_models_failure_and_logged(
-    served: Running, model: str, way: str
-) -> None:
+def test_unencodable_value_is_logged_model_failure(served: Running, model: str, way: str) -> None:
     message = "No output type found at position 0 for a payload of type float"
     logged = served.text().count(message)
     status, said = ask(served, model, [tensor("x", "BYTES", ["wrong"])], way)
@@ -133,18 +131,14 @@ def test_a_value_that_no_codec_takes_is_the_models_failure_and_logged(
 
 @WAYS
 @pytest.mark.parametrize("model", ["typed", "blocking"])
-def test_what_a_signature_does_not_find_in_the_request_is_the_requests_fault(
-    served: Running, model: str, way: str
-) -> None:
+def test_missing_argument_is_client_error(served: Running, model: str, way: str) -> None:
     assert ask(served, model, [tensor("other", "BYTES", ["a"])], way)[0] == 400
     assert ask(served, model, [], way)[0] == 400
 
 
 @pytest.mark.parametrize(("model", "name"), [("typed", "output-0"), ("named", "words")])
 @WAYS
-def test_values_of_a_signature_have_the_declared_names(
-    served: Running, model: str, name: str, way: str
-) -> None:
+def test_signature_values_have_declared_names(served: Running, model: str, name: str, way: str) -> None:
     status, said = ask(served, model, [tensor("x", "BYTES", ["a"])], way)
     assert status == 200
     assert f'"{name}"' in said
@@ -169,7 +163,7 @@ def test_values_of_a_signature_have_the_declared_names(
         ("off", [tensor("x", "BYTES", ["a"], [7])], 200),
     ],
 )
-def test_requests_are_held_against_the_declaration_as_the_setting_says(
+def test_requests_are_validated_as_configured(
     served: Running, model: str, inputs: list[dict], status: int, way: str
 ) -> None:
     found, said = ask(served, model, inputs, way)
@@ -178,9 +172,7 @@ def test_requests_are_held_against_the_declaration_as_the_setting_says(
 
 @WAYS
 @pytest.mark.parametrize(("model", "status"), [("auto", 200), ("strict", 500), ("off", 200)])
-def test_outputs_are_held_against_the_declaration_as_the_setting_says(
-    served: Running, model: str, status: int, way: str
-) -> None:
+def test_outputs_are_validated_as_configured(served: Running, model: str, status: int, way: str) -> None:
     found, said = ask(served, model, EXACT, way, "INT64")
     assert found == status, said
     difference = "it is declared as INT32 [2], got INT64 [2]"
@@ -196,7 +188,7 @@ def test_outputs_are_held_against_the_declaration_as_the_setting_says(
 @pytest.mark.parametrize(
     ("model", "status"), [("theirs", 200), ("theirs-strict", 400), ("theirs-undeclared", 400)]
 )
-def test_strict_holds_requested_outputs_of_mlservers_models_against_the_response(
+def test_strict_checks_requested_outputs_of_mlserver_models(
     served: Running, model: str, status: int, way: str
 ) -> None:
     request = {"inputs": EXACT, "outputs": [{"name": "nope"}]}
@@ -207,13 +199,13 @@ def test_strict_holds_requested_outputs_of_mlservers_models_against_the_response
     assert served.infer(model, {**request, "outputs": [{"name": "y"}]}, way).status_code == 200
 
 
-def test_tritons_status_profile_is_strict_unless_the_model_says_otherwise(serve, tmp_path) -> None:
+def test_triton_status_profile_is_strict_by_default(serve, tmp_path) -> None:
     running = serve(write_folder(tmp_path / "models", status_profile="triton"))
     assert ask(running, "auto", MISSING, "infer")[0] == 400
     assert ask(running, "off", MISSING, "infer")[0] == 200
 
 
-def test_an_unknown_word_is_told_with_those_that_are_known(start, tmp_path) -> None:
+def test_unknown_value_lists_known_ones(start, tmp_path) -> None:
     write_model(tmp_path / "models", "wrong", "plain.Plain", PLAIN, input_validation="loose")
     write_model(tmp_path / "models", "old", "plain.Plain", PLAIN, input_validation="lenient", **DECLARED)
     running = start(tmp_path / "models")

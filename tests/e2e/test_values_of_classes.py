@@ -156,7 +156,7 @@ def over_grpc(server: Running, model: str, name: str) -> messages.ModelInferResp
 @pytest.mark.parametrize(
     ("model", "name"), [*pairwise(["Codec", "Encoded"], list(WRITTEN)), *STEPS_WRITTEN, ("Triton", "big")]
 )
-def test_arrays_of_any_layout_are_written(server: Running, model: str, name: str) -> None:
+def test_arrays_of_any_layout_are_encoded(server: Running, model: str, name: str) -> None:
     found = server.infer(model, {"inputs": [tensor(name)]}).json()["outputs"][0]
     assert found["data"] == WRITTEN[name]
     if model != "Triton":
@@ -173,7 +173,7 @@ def test_arrays_of_any_layout_are_written(server: Running, model: str, name: str
         ("Direct", "masked_integers"),
     ],
 )
-def test_a_value_that_has_no_tensor_is_a_fault_of_the_model(server: Running, model: str, name: str) -> None:
+def test_value_without_tensor_is_model_error(server: Running, model: str, name: str) -> None:
     before = len(server.text())
     response = server.infer(model, {"inputs": [tensor(name)]})
     assert response.status_code == 500, response.text
@@ -184,7 +184,7 @@ def test_a_value_that_has_no_tensor_is_a_fault_of_the_model(server: Running, mod
     assert server.text()[before:].count("failed on request") == 2
 
 
-def test_a_codec_that_the_client_asks_for_is_its_own_fault(server: Running) -> None:
+def test_codec_requested_by_client_is_client_error(server: Running) -> None:
     wanted = {"name": "o", "parameters": {"content_type": "str"}}
     response = server.infer("Encoded", {"inputs": [tensor("fortran")], "outputs": [wanted]})
     assert response.status_code == 400, response.text
@@ -199,7 +199,7 @@ def test_parameters_reach_clients(server: Running, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["generator", "beyond", "beyond_inside"])
-def test_a_wrong_parameter_is_named(server: Running, name: str) -> None:
+def test_invalid_parameter_is_named(server: Running, name: str) -> None:
     response = server.infer("Parameter", {"inputs": [tensor(name)]})
     assert (response.status_code, 'parameter "v"' in response.json()["error"]) == (500, True), response.text
     with pytest.raises(grpc.RpcError, match='parameter "v"'):
@@ -208,7 +208,7 @@ def test_a_wrong_parameter_is_named(server: Running, name: str) -> None:
 
 @pytest.mark.parametrize("value", [2**70, -(2**63) - 1])
 @pytest.mark.parametrize("action", ["infer", "generate", "infer_stream"])
-def test_a_parameter_beyond_64_bits_is_refused(server: Running, value: int, action: str) -> None:
+def test_parameter_over_64_bits_is_refused(server: Running, value: int, action: str) -> None:
     asked = {"case": "zero"} if action == "generate" else {"inputs": [tensor("zero")]}
     response = server.infer("Codec", {**asked, "parameters": {"p": value}}, action=action)
     assert (response.status_code, 'parameter "p"' in response.json()["error"]) == (400, True), response.text
@@ -319,7 +319,7 @@ def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.parametrize("name", INSIDE)
-def test_arrays_are_inside_objects(app: Running, name: str) -> None:
+def test_objects_can_contain_arrays(app: Running, name: str) -> None:
     sent, right = INSIDE[name]
     assert app.infer(f"whole_{name}", {"x": sent}, action="generate").json()["output"] == right
     event = app.infer(f"stream_{name}", {"x": sent}, action="generate_stream").text.split("\n\n")[0]
@@ -363,19 +363,19 @@ def half_over_grpc(app: Running, model: str) -> list[str]:
 
 @pytest.mark.parametrize("model", ["half", "halves"])
 @pytest.mark.parametrize("ask", [half_over_rest, half_over_websocket, half_over_grpc])
-def test_half_a_character_is_a_fault_of_the_output(
+def test_truncated_character_is_output_error(
     app: Running, model: str, ask: Callable[[Running, str], list[str]]
 ) -> None:
     for text in ask(app, model):
         assert "Output output cannot be written" in text.replace("\\", "").replace('"', "")
 
 
-def test_a_named_tuple_of_arrays_has_named_outputs(app: Running) -> None:
+def test_named_tuple_has_named_outputs(app: Running) -> None:
     assert app.infer("whole_named", {"x": {"a": [1.5]}}, action="generate").json()["a"] == [3.0]
 
 
 @pytest.mark.parametrize("name", ["dict", "data", "fields", "model", "numbers"])
-def test_a_wrong_array_inside_an_object_is_named(app: Running, name: str) -> None:
+def test_invalid_array_inside_object_is_named(app: Running, name: str) -> None:
     before = len(app.text())
     response = app.infer(f"whole_{name}", {"x": {"a": "text"}}, action="generate")
     assert response.status_code == 400, response.text
@@ -391,7 +391,7 @@ def test_a_wrong_array_inside_an_object_is_named(app: Running, name: str) -> Non
         ("embeddings", {"model": "missing", "input": "a"}, "not finite"),
     ],
 )
-def test_openai_clients_get_a_fault_of_the_model(app: Running, path: str, body: Any, named: str) -> None:
+def test_openai_clients_get_model_error(app: Running, path: str, body: Any, named: str) -> None:
     before = len(app.text())
     response = httpx.post(f"{app.url}/v1/{path}", json=body, timeout=20)
     assert (response.status_code, named in response.text) == (500, True), response.text
@@ -403,7 +403,7 @@ def test_openai_clients_get_a_fault_of_the_model(app: Running, path: str, body: 
     [({}, "x"), ({"x": [1], "zz": 1}, "zz"), ({"x": "a"}, "x"), ({"x": [1.5]}, "x"), ({"x": None}, "x")],
 )
 @pytest.mark.parametrize("action", ["generate", "generate_stream"])
-def test_wrong_arguments_of_steps_are_named(app: Running, arguments: Any, named: str, action: str) -> None:
+def test_invalid_step_arguments_are_named(app: Running, arguments: Any, named: str, action: str) -> None:
     before = len(app.text())
     response = app.infer("steps", arguments, action=action)
     assert (response.status_code, named in response.json()["error"]) == (400, True), response.text

@@ -50,7 +50,7 @@ def binary(document: dict, *blobs: bytes) -> bytes:
     return b"".join((len(body).to_bytes(4, "little"), body, *blobs))
 
 
-def test_send_text_receive_tokens_send_again(server: Running) -> None:
+def test_multi_message_conversation(server: Running) -> None:
     with talk(server, "streaming") as socket:
         for name in ("one", "two"):
             send(socket, text(id=name, parameters={"items": 3}))
@@ -61,7 +61,7 @@ def test_send_text_receive_tokens_send_again(server: Running) -> None:
             assert last["outputs"] == []
 
 
-def test_requests_share_a_socket_and_their_answers_are_interleaved(server: Running) -> None:
+def test_requests_share_websocket_and_interleave(server: Running) -> None:
     with talk(server, "streaming") as socket:
         for name in "abc":
             send(socket, text(id=name, parameters={"items": 5, "delay": 0.05}))
@@ -77,7 +77,7 @@ def test_requests_share_a_socket_and_their_answers_are_interleaved(server: Runni
     assert order != sorted(order), "one stream waited for another"
 
 
-def test_a_single_answer_is_its_own_last_one(server: Running) -> None:
+def test_single_response_is_final(server: Running) -> None:
     with talk(server, "echo") as socket:
         send(socket, fp32([1.0, 2.0], id="one"))
         [answer] = answers(socket)
@@ -85,7 +85,7 @@ def test_a_single_answer_is_its_own_last_one(server: Running) -> None:
     assert answer["id"] == "one"
 
 
-def test_a_request_without_an_id_is_given_one(server: Running) -> None:
+def test_request_without_id_gets_one(server: Running) -> None:
     with talk(server, "streaming") as socket:
         send(socket, text(parameters={"items": 2}))
         ids = {answer["id"] for answer in answers(socket)}
@@ -93,7 +93,7 @@ def test_a_request_without_an_id_is_given_one(server: Running) -> None:
     assert ids.pop()
 
 
-def test_binary_tensors_both_ways(server: Running) -> None:
+def test_binary_tensors_in_requests_and_responses(server: Running) -> None:
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     tensors = [tensor("x", "FP32", None, [2, 3], parameters={"binary_data_size": array.nbytes})]
     del tensors[0]["data"]
@@ -112,7 +112,7 @@ def test_binary_tensors_both_ways(server: Running) -> None:
     assert answer[4 + length :] == array.tobytes()
 
 
-def test_a_request_in_parts_is_answered_while_it_goes_on(server: Running) -> None:
+def test_multi_part_request_streams_responses(server: Running) -> None:
     with talk(server, "both") as socket:
         for part in ("first", "next", "last"):
             send(socket, text(id="duplex", part=part))
@@ -120,7 +120,7 @@ def test_a_request_in_parts_is_answered_while_it_goes_on(server: Running) -> Non
         assert final(receive(socket))
 
 
-def test_an_end_may_come_alone(server: Running) -> None:
+def test_empty_final_part(server: Running) -> None:
     with talk(server, "collecting") as socket:
         send(socket, text("hello", id="c", part="first"))
         send(socket, text("there", id="c", part="next"))
@@ -130,7 +130,7 @@ def test_an_end_may_come_alone(server: Running) -> None:
     assert last["outputs"] == []
 
 
-def test_a_model_that_only_predicts_answers_every_part(server: Running) -> None:
+def test_predict_only_model_answers_every_part(server: Running) -> None:
     with talk(server, "echo") as socket:
         send(socket, fp32([1.0], id="p", part="first"))
         send(socket, fp32([2.0], id="p", part="last"))
@@ -138,7 +138,7 @@ def test_a_model_that_only_predicts_answers_every_part(server: Running) -> None:
     assert [item["outputs"][0]["data"] for item in items] == [[1.0], [2.0]]
 
 
-def test_a_bad_part_ends_its_request_alone(server: Running) -> None:
+def test_invalid_part_ends_only_its_request(server: Running) -> None:
     with talk(server, "both") as socket:
         send(socket, text(id="bad", part="first"))
         send(socket, text(id="good", part="first"))
@@ -150,7 +150,7 @@ def test_a_bad_part_ends_its_request_alone(server: Running) -> None:
         assert said(receive(socket)) == "streamed good"
 
 
-def test_parts_of_a_request_that_is_over_go_nowhere(server: Running) -> None:
+def test_parts_of_finished_request_are_dropped(server: Running) -> None:
     with talk(server, "streaming") as socket:
         send(socket, text(id="over", part="first", parameters={"items": 1}))
         list(answers(socket))
@@ -162,7 +162,7 @@ def test_parts_of_a_request_that_is_over_go_nowhere(server: Running) -> None:
     assert answer["id"] == "after"
 
 
-def test_cancelling_one_request_leaves_the_other(server: Running, workers: int) -> None:
+def test_cancel_ends_only_its_request(server: Running, workers: int) -> None:
     with talk(server, "streaming") as socket:
         send(socket, text(id=f"stops{workers}", parameters={"items": 10**6, "delay": 0.01}))
         send(socket, text(id="stays", parameters={"items": 10**6, "delay": 0.01}))
@@ -180,7 +180,7 @@ def test_cancelling_one_request_leaves_the_other(server: Running, workers: int) 
         assert {receive(socket)["id"] for _ in range(5)} == {"stays"}
 
 
-def test_an_id_that_is_running_cannot_be_taken(server: Running) -> None:
+def test_running_id_cannot_be_reused(server: Running) -> None:
     with talk(server, "streaming") as socket:
         send(socket, text(id="taken", parameters={"items": 3, "delay": 0.2}))
         receive(socket)
@@ -191,7 +191,7 @@ def test_an_id_that_is_running_cannot_be_taken(server: Running) -> None:
         assert len(list(answers(socket))) == 3
 
 
-def test_an_error_of_the_model_ends_its_request_alone(server: Running) -> None:
+def test_model_error_ends_only_its_request(server: Running) -> None:
     with talk(server, "streaming") as socket:
         send(socket, text(id="fails", parameters={"items": 5, "fail_at": 2}))
         *items, error = answers(socket)
@@ -212,7 +212,7 @@ def test_versions_and_names(server: Running) -> None:
 
 
 @pytest.mark.parametrize("path", ["nobody/stream", "versions/versions/7/stream", "echo/other"])
-def test_what_is_not_there_is_404_before_the_upgrade(server: Running, path: str) -> None:
+def test_missing_model_is_404_before_upgrade(server: Running, path: str) -> None:
     with pytest.raises(InvalidStatus) as refused:
         with connect(f"{server.url.replace('http', 'ws', 1)}/v2/models/{path}"):
             pass
@@ -220,13 +220,13 @@ def test_what_is_not_there_is_404_before_the_upgrade(server: Running, path: str)
     assert json.loads(refused.value.response.body)["error"]
 
 
-def test_a_plain_request_is_told_to_upgrade(server: Running) -> None:
+def test_plain_request_gets_426(server: Running) -> None:
     answer = httpx.get(f"{server.url}/v2/models/echo/stream")
     assert answer.status_code == 426
     assert answer.headers["upgrade"] == "websocket"
 
 
-def test_a_time_limit_counts_for_each_request(server: Running) -> None:
+def test_time_limit_applies_to_each_request(server: Running) -> None:
     with talk(server, "slow", additional_headers={"X-Request-Timeout": "0.3"}) as socket:
         for name in ("late", "later"):
             send(socket, text(id=name, parameters={"seconds": 9}))
@@ -246,7 +246,7 @@ def test_large_messages_with_and_without_compression(server: Running, compressio
             assert said(receive(socket)) == "x" * size
 
 
-def test_sockets_are_counted(server: Running) -> None:
+def test_websockets_are_counted(server: Running) -> None:
     def requests() -> float:
         path = "/v2/models/{model_name}/stream"
         return server.metric("rest_server_requests_total", method="GET", path=path, status_code="101")
@@ -262,7 +262,7 @@ def test_sockets_are_counted(server: Running) -> None:
     assert server.metric("inferstream_websocket_messages_sent_total") == sent + 4
 
 
-def test_draining_ends_what_runs_refuses_what_is_new_and_closes(serve, tmp_path) -> None:
+def test_drain_finishes_running_refuses_new_and_closes(serve, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "streaming", "faulty_models.Streaming")
     server = serve(folder)

@@ -54,7 +54,7 @@ def events(server: Running, model: str, body: Any) -> list[dict]:
 
 
 @pytest.mark.parametrize("named", [{}, {"id": "7"}])
-def test_a_stream_is_that_of_generate_stream_and_an_end(functions: Running, named: dict) -> None:
+def test_stream_equals_generate_stream_with_end(functions: Running, named: dict) -> None:
     body = {"prompt": "hi", **named}
     *items, last = asked(functions, "generate", {"model": "generate", **body})
     assert items == [{**event, FINAL: False} for event in events(functions, "generate", body)]
@@ -62,7 +62,7 @@ def test_a_stream_is_that_of_generate_stream_and_an_end(functions: Running, name
     assert last == {FINAL: True, "model_name": "generate", "model_version": "", **named}
 
 
-def test_a_single_answer_is_the_last(functions: Running) -> None:
+def test_single_response_is_final(functions: Running) -> None:
     (event,) = events(functions, "add", {"a": 41})
     assert asked(functions, "add", {"a": 41}) == [{**event, FINAL: True}]
     assert event["output"] == 42
@@ -70,7 +70,7 @@ def test_a_single_answer_is_the_last(functions: Running) -> None:
     assert asked(functions, "add", {**arguments, "model": "add"})[0]["output"] == 3
 
 
-def test_both_forms_share_a_connection(functions: Running) -> None:
+def test_both_formats_share_a_connection(functions: Running) -> None:
     a = {"name": "a", "datatype": "INT64", "shape": [1], "data": [1]}
     flat, v2, again = asked(functions, "add", {"a": 1, "id": "1"}, {"id": "2", "inputs": [a]}, {"a": 2})
     assert (flat["output"], flat["id"]) == (2, "1")
@@ -88,13 +88,13 @@ def test_both_forms_share_a_connection(functions: Running) -> None:
         ({"id": "1"}, '"inputs" is missing'),
     ],
 )
-def test_a_wrong_message_is_an_error_with_its_id(functions: Running, message: dict, error: str) -> None:
+def test_invalid_message_is_an_error_with_its_id(functions: Running, message: dict, error: str) -> None:
     wrong, right = asked(functions, "add", message, {"a": 1})
     assert (wrong["error"], wrong.get("id")) == (error, message.get("id"))
     assert right["output"] == 2
 
 
-def test_a_class_takes_flat_json_too(start: Any, tmp_path: Any) -> None:
+def test_class_accepts_flat_json(start: Any, tmp_path: Any) -> None:
     root = tmp_path / "models"
     write_model(root, "shapes", "shapes.Shapes", COLUMNS, name="shapes")
     server = start(root)

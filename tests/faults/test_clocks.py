@@ -122,7 +122,7 @@ def server(tmp_path: Path) -> Iterator[Jumping]:
     assert "Traceback" not in running.text()
 
 
-def test_what_has_a_length_follows_no_jump(server: Jumping, tmp_path: Path) -> None:
+def test_durations_ignore_clock_jumps(server: Jumping, tmp_path: Path) -> None:
     first = server.post("all", "count/generate", {"n": 1}).json()["output"]
     assert server.post("minute", "say/generate_stream", {"prompt": "a b c d"}).text.count('"output"') == 4
     for number, jump in enumerate(JUMPS):
@@ -143,14 +143,14 @@ def test_what_has_a_length_follows_no_jump(server: Jumping, tmp_path: Path) -> N
         assert int(refused.headers["retry-after"]) <= 61
 
 
-def test_a_key_has_expired_only_while_the_clock_says_so(server: Jumping) -> None:
+def test_key_is_expired_only_while_clock_is_past_expiry(server: Jumping) -> None:
     for jump in JUMPS:
         server.move(jump)
         expected = 401 if jump in ("+25h", "+400d") else 200
         assert server.post("brief", "count/generate", {"n": 2}).status_code == expected
 
 
-def test_the_limit_of_a_day_says_a_day_at_most(server: Jumping) -> None:
+def test_daily_limit_resets_within_a_day(server: Jumping) -> None:
     def say() -> httpx.Response:
         return server.post("day", "say/generate_stream", {"prompt": "a b"})
 
@@ -164,7 +164,7 @@ def test_the_limit_of_a_day_says_a_day_at_most(server: Jumping) -> None:
         assert int(refused.headers["retry-after"]) <= DAY
 
 
-def test_the_file_of_use_keeps_its_days(server: Jumping) -> None:
+def test_usage_file_keeps_its_days(server: Jumping) -> None:
     for jump in ("+400d", "+0"):
         server.move(jump)
         assert server.post("all", "count/generate", {"n": 3}).status_code == 200

@@ -64,7 +64,7 @@ def connect(server: Running) -> socket.socket:
 
 
 @pytest.mark.parametrize("way", REQUESTS)
-def test_every_way_to_send_a_request_is_answered_and_keeps_the_connection(server: Running, way: str) -> None:
+def test_every_body_encoding_keeps_connection_open(server: Running, way: str) -> None:
     with connect(server) as connection:
         for _ in range(2):
             for piece in REQUESTS[way]:
@@ -77,7 +77,7 @@ def test_every_way_to_send_a_request_is_answered_and_keeps_the_connection(server
         assert b'"live":true' in answers(connection, 1)[0]
 
 
-def test_all_ways_take_turns_on_one_connection(server: Running) -> None:
+def test_body_encodings_alternate_on_one_connection(server: Running) -> None:
     with connect(server) as connection:
         connection.sendall(b"".join(piece for way in REQUESTS for piece in REQUESTS[way] if way != "large"))
         found = answers(connection, len(REQUESTS) - 1)
@@ -87,7 +87,7 @@ def test_all_ways_take_turns_on_one_connection(server: Running) -> None:
 @pytest.mark.parametrize(
     "request_", [head(LENGTH, b"Connection: close") + BODY, head(LENGTH, version=b"1.0") + BODY]
 )
-def test_a_connection_ends_when_the_client_wants_it(server: Running, request_: bytes) -> None:
+def test_connection_closes_on_client_request(server: Running, request_: bytes) -> None:
     with connect(server) as connection:
         connection.sendall(request_)
         received = b""
@@ -97,14 +97,14 @@ def test_a_connection_ends_when_the_client_wants_it(server: Running, request_: b
     assert b"\r\nconnection: close\r\n" in received
 
 
-def test_half_a_body_whose_client_leaves_is_no_call(server: Running) -> None:
+def test_incomplete_body_makes_no_call(server: Running) -> None:
     with connect(server) as connection:
         connection.sendall(head(LENGTH) + BODY[:5])
     server.probe()
 
 
 @pytest.mark.parametrize("path", ["index", "models/echo/load", "models/echo/unload"])
-def test_half_a_body_for_the_repository_whose_client_leaves_is_not_logged(server: Running, path: str) -> None:
+def test_incomplete_repository_request_is_not_logged(server: Running, path: str) -> None:
     httpx.post(f"{server.url}/v2/repository/index", timeout=20).raise_for_status()
     before = server.text()
     with connect(server) as connection:

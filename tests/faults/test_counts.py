@@ -81,7 +81,7 @@ OF_TEXTS = ("guided_json", "structured_outputs", "grammar")
 @pytest.mark.parametrize("api", [*FUNCTIONS, *OF_TEXTS])
 @settings(max_examples=6)
 @given(shape=st.sampled_from([*SHAPES]), count=COUNTS)
-def test_a_text_costs_its_size_and_its_values(
+def test_text_cost_is_size_and_values(
     functions: Running, texts: Running, api: str, shape: str, count: int
 ) -> None:
     text, counted = SHAPES[shape](count)
@@ -97,8 +97,6 @@ def test_a_text_costs_its_size_and_its_values(
 @given(
     count=st.sampled_from([VALUES // 2, VALUES, VALUES + 1, VALUES * 10]), size=st.sampled_from([0, 1, 40])
 )
-def test_elements_cost_their_size_and_their_number(
-    functions: Running, way: str, count: int, size: int
-) -> None:
+def test_element_cost_is_size_and_count(functions: Running, way: str, count: int, size: int) -> None:
     said, grown = _peak(functions, lambda: elements(functions, way, count, size))
     _expect(said, grown, count * (4 + size), count)

@@ -48,7 +48,7 @@ def bounded(native: Running) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", [name for name, flood in FLOODS.items() if flood.ends is not None])
-def test_a_flood_ends_its_connection(native: Running, name: str) -> None:
+def test_flood_closes_connection(native: Running, name: str) -> None:
     flood = FLOODS[name]
     with Peer(native.grpc_port, flood.settings) as peer:
         peer.pour(floods.joined(flood.pieces()), 20, reading=flood.reading)
@@ -58,7 +58,7 @@ def test_a_flood_ends_its_connection(native: Running, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, flood in FLOODS.items() if flood.ends is None])
-def test_a_flood_that_is_served(native: Running, name: str) -> None:
+def test_served_flood(native: Running, name: str) -> None:
     flood: Flood = FLOODS[name]
     with Peer(native.grpc_port, flood.settings) as peer:
         peer.pour(islice(floods.joined(flood.pieces()), 2), 10)
@@ -68,7 +68,7 @@ def test_a_flood_that_is_served(native: Running, name: str) -> None:
     assert b"grpc-status" in seen.headers
 
 
-def test_streams_that_are_never_read(native: Running) -> None:
+def test_unread_streams(native: Running) -> None:
     """The model stops at the first response that waits, and after the limit of time the stream is dropped."""
     with floods.stalled(native.grpc_port, 100, 10) as peer:
         seen = peer.wait(lambda seen: seen.resets[floods.CANCEL] >= 100, 20)
@@ -82,7 +82,7 @@ def test_a_slow_preface(native: Running) -> None:
     assert seen.goaway[0] == PROTOCOL_ERROR
 
 
-def test_idle_connections_beyond_the_limit(native: Running) -> None:
+def test_idle_connections_over_limit(native: Running) -> None:
     """Those beyond it are told why they are refused."""
     peers = floods.idle(native.grpc_port, 200)
     try:
@@ -101,7 +101,7 @@ def test_a_message_of_400_mb(native: Running) -> None:
 
 
 @pytest.mark.parametrize("encoding", [b"gzip", b"deflate"])
-def test_a_message_that_inflates(native: Running, encoding: bytes) -> None:
+def test_decompression_bomb(native: Running, encoding: bytes) -> None:
     """64 KB stand for 64 MB."""
     seen = floods.inflating(native.grpc_port, encoding, 64 * 2**20)
     assert b"grpc-status\x018" in seen.headers

@@ -71,7 +71,7 @@ def kill_front_end(server: Running) -> int:
     return front_end
 
 
-def test_a_front_end_that_is_killed_is_replaced_and_its_counts_stay(server: Running) -> None:
+def test_killed_front_end_is_replaced_and_keeps_counters(server: Running) -> None:
     with clients(server) as opened:
         for client in opened:
             client.post("/v2/models/counting/infer", json=fp32([1.0])).raise_for_status()
@@ -106,7 +106,7 @@ def _metric(server: Running, name: str) -> float | None:
         return None
 
 
-def test_a_front_end_that_comes_later_serves_what_the_others_do(server: Running) -> None:
+def test_late_front_end_serves_same_models(server: Running) -> None:
     write_model(server.folder, "late", "faulty_models.Echo", name="late")
     httpx.post(f"{server.url}/v2/repository/models/late/load", timeout=20).raise_for_status()
     httpx.post(f"{server.url}/v2/repository/models/echo/unload", timeout=20).raise_for_status()
@@ -120,7 +120,7 @@ def test_a_front_end_that_comes_later_serves_what_the_others_do(server: Running)
             assert {answer.status_code for answer in answers} == {status}
 
 
-def test_every_call_ends_once_when_a_worker_dies_that_both_use(start, folder: Path) -> None:
+def test_shared_worker_crash_ends_every_call_once(start, folder: Path) -> None:
     server = start(folder, INFERSTREAM_PARALLEL_WORKERS="2")
     before = workers(server)
     assert len(before) == 2
@@ -148,7 +148,7 @@ def test_every_call_ends_once_when_a_worker_dies_that_both_use(start, folder: Pa
         )
 
 
-def test_streams_in_all_front_ends_finish_before_the_server_ends(serve, folder: Path) -> None:
+def test_streams_in_all_front_ends_finish_before_exit(serve, folder: Path) -> None:
     server = serve(folder)
     body = text(parameters={"items": 6, "delay": 0.2})
     request = ModelInferRequest(model_name="streaming", id="grpc")
@@ -189,7 +189,7 @@ def test_streams_in_all_front_ends_finish_before_the_server_ends(serve, folder: 
     assert server.process.wait(30) == 0
 
 
-def test_ctrl_c_reaches_all_and_ends_them_in_good_order(start, folder: Path) -> None:
+def test_ctrl_c_stops_all_front_ends_gracefully(start, folder: Path) -> None:
     server = start(folder)
     [front_end] = front_ends(server)
     with ThreadPoolExecutor(8) as pool:
@@ -204,7 +204,7 @@ def test_ctrl_c_reaches_all_and_ends_them_in_good_order(start, folder: Path) -> 
     assert "ended by" not in server.text()
 
 
-def test_nothing_is_left_of_a_server_that_is_killed(start, folder: Path) -> None:
+def test_killed_server_leaves_no_processes(start, folder: Path) -> None:
     server = start(folder, INFERSTREAM_PARALLEL_WORKERS="2")
     children = server.workers()
     server.process.kill()
@@ -236,7 +236,7 @@ class Model(MLModel):
 """
 
 
-def test_a_front_end_that_never_comes_up_ends_the_start(tmp_path: Path) -> None:
+def test_front_end_that_fails_to_start_aborts_startup(tmp_path: Path) -> None:
     write_model(tmp_path / "models", "once", "once.Model", ONCE)
     running = Running(two(tmp_path / "models"), wait=False)
     assert running.process.wait(40) == 1, running.text()

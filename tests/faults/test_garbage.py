@@ -135,7 +135,7 @@ def after_documents(served: Running, model: str, name: str) -> None:
 
 @pytest.mark.parametrize("model", ["blocking", "eager", "waiting"])
 @pytest.mark.parametrize("leave", [over_sse, over_websocket, cancelled, over_grpc, after_documents])
-def test_nothing_is_left_to_the_collector(
+def test_serving_creates_no_garbage_cycles(
     served: Running, leave: Callable[[Running, str, str], None], model: str
 ) -> None:
     def left(name: str) -> None:

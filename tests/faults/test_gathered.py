@@ -78,7 +78,7 @@ def ask(server: Running, path: str, body: object) -> httpx.Response:
 
 
 @pytest.mark.parametrize("path", count_of(0))
-def test_items_take_their_bytes_alone(server: Running, path: str) -> None:
+def test_gathered_items_take_only_their_bytes(server: Running, path: str) -> None:
     before = server.rss()
     peak, done = [before], threading.Event()
 
@@ -97,7 +97,7 @@ def test_items_take_their_bytes_alone(server: Running, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [*count_of(0), *text_of(0)])
-def test_the_bound_is_one_and_named(server: Running, path: str) -> None:
+def test_gathering_limit_is_named(server: Running, path: str) -> None:
     bodies = {**count_of(10**9), **text_of(10**9)}
     answer = ask(server, path, bodies[path])
     assert "max_body_bytes" in answer.text, answer.text[:300]
@@ -106,7 +106,7 @@ def test_the_bound_is_one_and_named(server: Running, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [*count_of(0), *text_of(0)])
-def test_a_client_that_leaves_ends_the_collection(server: Running, path: str) -> None:
+def test_client_disconnect_ends_gathering(server: Running, path: str) -> None:
     bodies = {**count_of(10**9), **text_of(10**9)}
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{server.url}{path.strip()}", json=bodies[path], timeout=httpx.Timeout(5, read=0.005))
@@ -120,7 +120,7 @@ def test_a_client_that_leaves_ends_the_collection(server: Running, path: str) ->
         ("/v1/responses", {"model": "talk", "input": "1000000000", "stream": True}),
     ],
 )
-def test_a_stream_whose_end_repeats_its_text_has_the_bound_too(
+def test_repeated_final_text_counts_towards_limit(
     server: Running, path: str, body: dict[str, object]
 ) -> None:
     answer = ask(server, path, body)

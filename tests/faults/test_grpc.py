@@ -93,7 +93,7 @@ def test_a_message_over_the_limit_is_resource_exhausted(server: Running, stub) -
     server.probe()
 
 
-def test_a_deadline_ends_the_call_and_the_work(server: Running, stub) -> None:
+def test_deadline_cancels_call_and_model(server: Running, stub) -> None:
     with pytest.raises(grpc.RpcError) as failure:
         stub.ModelInfer(
             request(model="slow", id="late", parameters={"seconds": {"int64_param": 60}}), timeout=2
@@ -102,7 +102,7 @@ def test_a_deadline_ends_the_call_and_the_work(server: Running, stub) -> None:
     eventually(lambda: server.noted("finally late"))
 
 
-def test_a_cancelled_call_ends_the_work(server: Running, stub) -> None:
+def test_cancelled_call_cancels_model(server: Running, stub) -> None:
     call = stub.ModelInfer.future(
         request(model="slow", id="gone", parameters={"seconds": {"int64_param": 60}})
     )
@@ -125,7 +125,7 @@ def test_an_unknown_method_is_unimplemented(server: Running) -> None:
     ("model", "mode", "code"),
     [("failing", "value", Code.INTERNAL), ("failing", "exit", Code.INTERNAL), ("nobody", "", Code.NOT_FOUND)],
 )
-def test_failures_have_a_status_and_leak_nothing(server: Running, stub, model, mode, code) -> None:
+def test_failures_have_status_and_leak_no_details(server: Running, stub, model, mode, code) -> None:
     with pytest.raises(grpc.RpcError) as failure:
         stub.ModelInfer(request(model=model, parameters={"mode": {"string_param": mode}}), timeout=10)
     assert failure.value.code() is code
@@ -143,7 +143,7 @@ def triton_stream(server: Running, messages, **metadata) -> list:
         return list(call(iter(messages), timeout=20, metadata=tuple(metadata.items())))
 
 
-def test_one_stream_may_ask_different_models_and_errors_stay_in_band(server: Running) -> None:
+def test_stream_mixes_models_and_reports_errors_in_band(server: Running) -> None:
     messages = [
         request(bare(), raw=[FLOAT], id="1"),
         request(model="nobody", id="2"),
@@ -162,20 +162,20 @@ def test_one_stream_may_ask_different_models_and_errors_stay_in_band(server: Run
     assert all("triton_final_response" in answer.infer_response.parameters for answer in answers)
 
 
-def test_an_unknown_triton_parameter_is_an_error_in_band(server: Running) -> None:
+def test_unknown_triton_parameter_is_an_in_band_error(server: Running) -> None:
     [answer] = triton_stream(
         server, [request(bare(), raw=[FLOAT], parameters={"triton_x": {"bool_param": True}})]
     )
     assert "triton_x" in answer.error_message
 
 
-def test_triton_grpc_error_makes_the_first_error_the_end(server: Running) -> None:
+def test_triton_grpc_error_ends_stream_at_first_error(server: Running) -> None:
     with pytest.raises(grpc.RpcError) as failure:
         triton_stream(server, [request(model="nobody")], triton_grpc_error="true")
     assert failure.value.code() is Code.NOT_FOUND
 
 
-def test_an_empty_final_response_is_sent_to_those_who_ask(server: Running) -> None:
+def test_empty_final_response_is_sent_on_request(server: Running) -> None:
     asked = request(
         model="streaming", id="e", parameters={"triton_enable_empty_final_response": {"bool_param": True}}
     )
@@ -190,7 +190,7 @@ def test_an_empty_final_response_is_sent_to_those_who_ask(server: Running) -> No
 
 
 @pytest.mark.parametrize(("asked", "kind"), [("triton", 1), ("mlserver", 0)])
-def test_metadata_forces_either_dialect(server: Running, asked: str, kind: int) -> None:
+def test_metadata_selects_protocol(server: Running, asked: str, kind: int) -> None:
     with grpc.insecure_channel(server.grpc) as channel:
         call = channel.stream_stream(
             "/inference.GRPCInferenceService/ModelStreamInfer",
@@ -205,7 +205,7 @@ def test_metadata_forces_either_dialect(server: Running, asked: str, kind: int) 
         assert b"both" in first[:8]
 
 
-def test_many_requests_whose_answers_nobody_reads_are_bounded(server: Running) -> None:
+def test_unread_responses_are_bounded(server: Running) -> None:
     before = server.rss()
 
     async def flood() -> None:
@@ -231,7 +231,7 @@ def test_many_requests_whose_answers_nobody_reads_are_bounded(server: Running) -
     server.probe()
 
 
-def test_rapid_resets_leave_the_server_alive(server: Running) -> None:
+def test_server_survives_rapid_resets(server: Running) -> None:
     # On a connection of its own: channels to one address share theirs, and other tests are no part of this.
     alone = [("grpc.use_local_subchannel_pool", 1)]
     with grpc.insecure_channel(server.grpc, options=alone) as channel:
@@ -254,7 +254,7 @@ def _answers_steadily(stub: GRPCInferenceServiceStub) -> bool:
         return False
 
 
-def test_kserve_style_load_has_the_name_in_field_one(server: Running) -> None:
+def test_kserve_load_reads_name_from_field_one(server: Running) -> None:
     from inferstream.protos.dataplane_pb2 import RepositoryModelLoadRequest
 
     with grpc.insecure_channel(server.grpc) as channel:
@@ -265,7 +265,7 @@ def test_kserve_style_load_has_the_name_in_field_one(server: Running) -> None:
     assert answer.model_name == "both"
 
 
-def test_a_load_that_names_code_is_refused(server: Running) -> None:
+def test_load_with_code_is_refused(server: Running) -> None:
     from inferstream.protos.dataplane_pb2 import RepositoryModelLoadRequest
 
     asked = RepositoryModelLoadRequest(model_name="both", parameters={"config": {"string_param": "{}"}})

@@ -55,7 +55,7 @@ def request(model: str, **parameters: str | int) -> bytes:
 
 
 @pytest.mark.parametrize("path", [*UNARY, *STREAMS])
-def test_bytes_that_are_no_message_are_invalid_argument(server: Running, channel, path: str) -> None:
+def test_malformed_message_is_invalid_argument(server: Running, channel, path: str) -> None:
     with pytest.raises(grpc.RpcError) as failure:
         ask(channel, path, GARBAGE)
 
@@ -74,7 +74,7 @@ def test_bytes_over_the_limit_are_resource_exhausted(server: Running, channel, p
 
 
 @pytest.mark.parametrize("mode", ["value", "exit", "none", "cancelled"])
-def test_a_model_that_cannot_describe_itself_is_internal(server: Running, channel, mode: str) -> None:
+def test_failing_model_metadata_is_internal(server: Running, channel, mode: str) -> None:
     model = f"undescribed-{mode}"
     with pytest.raises(grpc.RpcError) as failure:
         ask(channel, CORE + "ModelMetadata", ModelMetadataRequest(name=model).SerializeToString())
@@ -90,7 +90,7 @@ def test_a_model_that_cannot_describe_itself_is_internal(server: Running, channe
 
 @pytest.mark.parametrize("words", ["x", "%", "日", "\n"])
 @pytest.mark.parametrize("action", ["ModelInfer", "ModelStreamInfer"])
-def test_a_long_message_is_cut_and_keeps_its_status(server: Running, channel, action, words) -> None:
+def test_long_error_message_is_truncated_and_keeps_status(server: Running, channel, action, words) -> None:
     with pytest.raises(grpc.RpcError) as failure:
         ask(channel, CORE + action, request("failing", mode="say", words=words, times=30_000))
 
@@ -100,7 +100,7 @@ def test_a_long_message_is_cut_and_keeps_its_status(server: Running, channel, ac
     server.probe()
 
 
-def test_a_name_too_long_to_repeat_is_still_not_found(server: Running, channel) -> None:
+def test_oversized_model_name_is_not_found(server: Running, channel) -> None:
     name = "näme" * 10_000
     asked = {
         CORE + "ModelInfer": request(name),
@@ -115,7 +115,7 @@ def test_a_name_too_long_to_repeat_is_still_not_found(server: Running, channel) 
 
 
 @pytest.mark.parametrize("mode", ["lone surrogate", "no text"])
-def test_a_models_message_that_is_no_text_is_made_one(server: Running, channel, mode: str) -> None:
+def test_non_string_error_message_becomes_string(server: Running, channel, mode: str) -> None:
     asked = request("failing", mode=mode)
     for action in ("ModelInfer", "ModelStreamInfer"):
         with pytest.raises(grpc.RpcError) as failure:
@@ -141,7 +141,7 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("case", HEADERS)
-def test_a_header_that_cannot_travel_costs_nothing_but_itself(server: Running, channel, case: str) -> None:
+def test_invalid_header_drops_only_itself(server: Running, channel, case: str) -> None:
     asked = request("headed", set=json.dumps({"x-good": "yes", **HEADERS[case]}))
 
     _, call = channel.unary_unary(CORE + "ModelInfer").with_call(asked, timeout=20)
@@ -153,7 +153,7 @@ def test_a_header_that_cannot_travel_costs_nothing_but_itself(server: Running, c
     server.probe()
 
 
-def test_a_model_that_failed_to_load_is_unavailable(serve, tmp_path) -> None:
+def test_failed_model_is_unavailable(serve, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "broken", "faulty_models.Nobody")
     server = serve(folder)
@@ -171,7 +171,7 @@ def test_a_model_that_failed_to_load_is_unavailable(serve, tmp_path) -> None:
             assert failure.value.code() is Code.UNAVAILABLE, action
 
 
-def test_an_answer_over_the_limit_is_resource_exhausted(serve, tmp_path) -> None:
+def test_oversized_response_is_resource_exhausted(serve, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
     write_model(folder, "spinning", "faulty_models.Spinning")

@@ -60,7 +60,7 @@ def over_grpc(server: Running, seconds: int) -> grpc.RpcError:
     return failed.value
 
 
-def test_a_stopped_worker_is_replaced_and_its_calls_fail_with_the_reason(beating: Running) -> None:
+def test_stopped_worker_is_replaced_and_calls_fail_with_reason(beating: Running) -> None:
     before = beating.workers()
     with ThreadPoolExecutor(8) as pool:
         long = {"seconds": 600}
@@ -110,14 +110,14 @@ def both_workers(server: Running) -> list[int]:
 
 
 @pytest.mark.parametrize("mode", ["asleep", "computing"])
-def test_code_that_holds_the_interpreter_lock_is_not_silence(beating: Running, mode: str) -> None:
+def test_holding_the_gil_is_not_a_missed_heartbeat(beating: Running, mode: str) -> None:
     before = both_workers(beating)
     answer = beating.infer("holding", text(parameters={"mode": mode}))
     assert answer.status_code == 200, answer.text
     eventually(lambda: beating.workers() == before)
 
 
-def test_a_worker_that_goes_on_in_time_stays(beating: Running) -> None:
+def test_worker_that_resumes_in_time_is_kept(beating: Running) -> None:
     before = both_workers(beating)
     os.kill(before[0], signal.SIGSTOP)
     os.kill(before[0], signal.SIGCONT)

@@ -79,7 +79,7 @@ def cpu(server: Running) -> float:
 # Trailers are no headers
 
 
-def test_a_trailer_is_no_header_of_the_request(server: Running) -> None:
+def test_trailer_is_not_a_request_header(server: Running) -> None:
     body = json.dumps(text()).encode()
     answered = ask(server, chunked(body, b"X-Custom: forged\r\n", b"X-Custom: own"))
     assert b'"data":["own"]' in answered
@@ -97,7 +97,7 @@ def test_a_trailer_is_no_header_of_the_request(server: Running) -> None:
         b"Inference-Header-Content-Length: x",
     ],
 )
-def test_a_trailer_changes_nothing(server: Running, trailer: bytes) -> None:
+def test_trailer_is_ignored(server: Running, trailer: bytes) -> None:
     answered = ask(server, chunked(BODY, trailer + b"\r\n", model="echo"))
     assert answered.startswith(b"HTTP/1.1 200")
     assert b"forged" not in answered
@@ -106,7 +106,7 @@ def test_a_trailer_changes_nothing(server: Running, trailer: bytes) -> None:
 # Bounds
 
 
-def test_pipelined_requests_wait_in_the_socket_of_their_client(server: Running) -> None:
+def test_pipelined_requests_wait_in_socket(server: Running) -> None:
     """The client reads slowly, so that each of its responses lets the server read on."""
     before = server.rss()
     unsent = memoryview(b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n" * 400_000)
@@ -121,7 +121,7 @@ def test_pipelined_requests_wait_in_the_socket_of_their_client(server: Running) 
         assert server.rss() - before < 20 * 2**20
 
 
-def test_every_pipelined_request_has_its_response_in_order(server: Running) -> None:
+def test_pipelined_responses_keep_order(server: Running) -> None:
     sent = b"".join(post("echo", b"{", b"Content-Length: 1") + LIVE for _ in range(300))
     with connect(server.http_port) as connection:
         connection.sendall(sent + LIVE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
@@ -136,7 +136,7 @@ def test_every_pipelined_request_has_its_response_in_order(server: Running) -> N
     [b"GET /", b"GET / HTTP/1.1\r\nX: ", b"GET / HTTP/1.1\r\nX", b"GET / HTTP/1.1\r\nA: b\r\nX: y\r\nZ: "],
     ids=["url", "value", "name", "third"],
 )
-def test_a_head_that_never_ends_ends_at_its_limit(server: Running, port: str, begun: bytes) -> None:
+def test_endless_head_is_refused_at_limit(server: Running, port: str, begun: bytes) -> None:
     before = cpu(server)
     with connect(getattr(server, port)) as connection:
         connection.sendall(begun + b"x" * 33_000)
@@ -144,18 +144,18 @@ def test_a_head_that_never_ends_ends_at_its_limit(server: Running, port: str, be
     assert cpu(server) - before < 0.5
 
 
-def test_a_trailer_that_never_ends_ends_at_its_limit(server: Running) -> None:
+def test_endless_trailer_is_refused_at_limit(server: Running) -> None:
     sent = post("echo", b"%x\r\n%s\r\n0\r\nX: " % (len(BODY), BODY), b"Transfer-Encoding: chunked")
     assert ask(server, sent + b"x" * 33_000).startswith(b"HTTP/1.1 431 ")
 
 
-def test_many_small_chunks_are_one_body(server: Running) -> None:
+def test_many_small_chunks_form_one_body(server: Running) -> None:
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in BODY + b" " * 20_000)
     sent = post("echo", chunks + ENDED % b"", b"Transfer-Encoding: chunked", b"Connection: close")
     assert b'"data":[1.0]' in ask(server, sent)
 
 
-def test_a_head_in_pieces_of_a_byte_is_read_once(server: Running) -> None:
+def test_head_in_single_bytes_is_parsed_once(server: Running) -> None:
     with connect(server.http_port) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in LIVE:
@@ -164,14 +164,14 @@ def test_a_head_in_pieces_of_a_byte_is_read_once(server: Running) -> None:
 
 
 @pytest.mark.parametrize("port", ["http_port", "metrics_port"])
-def test_half_a_request_is_closed_at_every_port(server: Running, port: str) -> None:
+def test_incomplete_request_is_closed_at_every_port(server: Running, port: str) -> None:
     with connect(getattr(server, port)) as silent, connect(getattr(server, port)) as half:
         half.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n")
         assert rest(half).startswith(b"HTTP/1.1 408 ")
         assert rest(silent) == b""
 
 
-def test_probes_are_answered_while_every_place_is_taken(server: Running) -> None:
+def test_probes_are_answered_when_all_slots_are_taken(server: Running) -> None:
     begun = post("echo", b"{", b"Content-Length: 100000")
     held = [connect(server.http_port) for _ in range(MOST)]
     try:
@@ -190,7 +190,7 @@ def test_probes_are_answered_while_every_place_is_taken(server: Running) -> None
     server.probe()
 
 
-def test_the_metrics_port_has_places_of_its_own(server: Running) -> None:
+def test_metrics_port_has_own_slots(server: Running) -> None:
     begun = b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
     held = [connect(server.metrics_port) for _ in range(MOST)]
     try:
@@ -202,13 +202,16 @@ def test_the_metrics_port_has_places_of_its_own(server: Running) -> None:
         with connect(server.metrics_port) as one_more:
             one_more.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert rest(one_more).startswith(b"HTTP/1.1 503 ")
+        with connect(server.metrics_port) as probe:
+            probe.sendall(b"GET /v2/health/ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert rest(probe).startswith(b"HTTP/1.1 200 ")
         server.probe()
     finally:
         for connection in held:
             connection.close()
 
 
-def test_connections_that_wait_for_a_probe_do_not_keep_probes_out(server: Running) -> None:
+def test_idle_probe_connections_do_not_block_probes(server: Running) -> None:
     held = [connect(server.http_port) for _ in range(MOST + 100)]
     try:
         assert ask(server, LIVE).startswith(b"HTTP/1.1 200 ")
@@ -253,16 +256,14 @@ def test_connections_that_wait_for_a_probe_do_not_keep_probes_out(server: Runnin
         (post("echo", b"0\r\nno trailer\r\n\r\n", b"Transfer-Encoding: chunked"), 400),
     ],
 )
-def test_what_readers_could_take_for_different_requests_is_refused(
-    server: Running, sent: bytes, status: int
-) -> None:
+def test_ambiguous_framing_is_refused(server: Running, sent: bytes, status: int) -> None:
     answered = ask(server, sent)
     assert answered.startswith(b"HTTP/1.1 %d " % status), answered
     assert answered.count(b"HTTP/1.1 ") == 1
 
 
 @pytest.mark.parametrize("body", [BODY, b"{"], ids=["good", "bad"])
-def test_garbage_behind_a_request_takes_no_answer_away(server: Running, body: bytes) -> None:
+def test_garbage_after_request_keeps_response(server: Running, body: bytes) -> None:
     answered = ask(server, post("echo", body, b"Content-Length: %d" % len(body)) + b"garbage\r\n\r\n")
     first, second = answered.split(b"HTTP/1.1 ")[1:]
     assert first.startswith(b"200 " if body == BODY else b"400 ")
@@ -280,7 +281,7 @@ def test_garbage_behind_a_request_takes_no_answer_away(server: Running, body: by
     ],
     ids=["413", "405", "413 in chunks", "405 of a read", "431"],
 )
-def test_a_refusal_reaches_a_client_that_sends_on(server: Running, head: bytes, status: int) -> None:
+def test_refusal_reaches_client_that_is_still_sending(server: Running, head: bytes, status: int) -> None:
     """A close with unread bytes would reset the connection, and take the refusal back."""
     with connect(server.http_port) as connection:
         connection.sendall(head)
@@ -291,7 +292,7 @@ def test_a_refusal_reaches_a_client_that_sends_on(server: Running, head: bytes, 
     assert b"\r\nconnection: close\r\n" in answered
 
 
-def test_a_small_body_behind_its_response_keeps_the_connection(server: Running) -> None:
+def test_small_unread_body_keeps_connection(server: Running) -> None:
     with connect(server.http_port) as connection:
         connection.sendall(b"POST /v2/health/live HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 405 ")
@@ -299,7 +300,7 @@ def test_a_small_body_behind_its_response_keeps_the_connection(server: Running) 
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_stream_to_a_client_of_http_1_0_has_no_chunks(server: Running) -> None:
+def test_http_1_0_stream_is_not_chunked(server: Running) -> None:
     body = json.dumps(text()).encode()
     sent = post("streaming", body, b"Content-Length: %d" % len(body), action=b"infer_stream")
     head, _, events = ask(server, sent.replace(b"HTTP/1.1", b"HTTP/1.0")).partition(b"\r\n\r\n")
@@ -311,13 +312,13 @@ def test_a_stream_to_a_client_of_http_1_0_has_no_chunks(server: Running) -> None
 
 
 @pytest.mark.parametrize("target", [b"http://localhost", b"http://localhost/", b"http://localhost?a=1"])
-def test_a_whole_url_without_a_path_is_the_root(server: Running, target: bytes) -> None:
+def test_absolute_url_without_path_is_root(server: Running, target: bytes) -> None:
     answered = ask(server, b"GET %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % target)
     assert answered.startswith(b"HTTP/1.1 200 ")
     assert answered.endswith(b'{"status":"alive"}')
 
 
-def test_bytes_behind_an_upgrade_are_the_websockets(server: Running) -> None:
+def test_bytes_after_upgrade_belong_to_websocket(server: Running) -> None:
     head = (
         b"GET /v2/models/echo/stream HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
         b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -340,7 +341,7 @@ def has_connection(server: Running, client: int) -> bool:
     )
 
 
-def test_a_response_that_nobody_reads_ends(start, tmp_path: Path) -> None:
+def test_unread_response_times_out(start, tmp_path: Path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
     (folder / "settings.json").write_text('{"stream_stall_timeout": 1}')
@@ -353,11 +354,11 @@ def test_a_response_that_nobody_reads_ends(start, tmp_path: Path) -> None:
         with suppress(ConnectionError):  # on a busy machine the server drops it before it has sent all
             for _ in range(4):  # more than the sockets hold
                 connection.sendall(post("echo", body, b"Content-Length: %d" % len(body)))
-        eventually(lambda: "has read nothing for 1 s" in server.text(), 10)
+        eventually(lambda: "client has not read for 1 s" in server.text(), 10)
         eventually(lambda: not has_connection(server, connected), 10)
 
 
-def test_time_out_of_a_head_counts_from_its_first_byte(server: Running) -> None:
+def test_head_timeout_starts_at_first_byte(server: Running) -> None:
     with connect(server.http_port) as connection:
         connection.sendall(LIVE)
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")

@@ -43,18 +43,18 @@ def expect(said: str, setting: str) -> None:
 
 @pytest.mark.parametrize("setting", BEYOND)
 @pytest.mark.parametrize("api", FUNCTIONS)
-def test_a_limit_holds_for_functions(functions: Running, api: str, setting: str) -> None:
+def test_functions_have_limit(functions: Running, api: str, setting: str) -> None:
     expect(FUNCTIONS[api](functions, BEYOND[setting]), setting)
 
 
 @pytest.mark.parametrize("api", FUNCTIONS)
-def test_what_is_within_the_limits_is_served(functions: Running, api: str) -> None:
+def test_requests_within_limits_are_served(functions: Running, api: str) -> None:
     assert FUNCTIONS[api](functions, OBJECT if "later" in api else GOOD) == ""
 
 
 @pytest.mark.parametrize("setting", BEYOND)
 @pytest.mark.parametrize("api", TEXTS)
-def test_a_limit_holds_for_texts(texts: Running, api: str, setting: str) -> None:
+def test_strings_have_limit(texts: Running, api: str, setting: str) -> None:
     expect(TEXTS[api](texts, BEYOND[setting]), setting)
 
 
@@ -64,13 +64,13 @@ def test_a_schema_within_the_limits_is_served(texts: Running, api: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["binary", "raw", "contents"])
-def test_elements_of_bytes_count(functions: Running, way: str) -> None:
+def test_bytes_elements_count(functions: Running, way: str) -> None:
     assert elements(functions, way, 200) == ""
     said = elements(functions, way, 201).replace("\\", "")
     assert 'input "x": BYTES has more than 200 elements (setting max_json_values)' in said
 
 
-def test_the_texts_of_one_request_count_together(functions: Running) -> None:
+def test_strings_of_one_request_count_together(functions: Running) -> None:
     text = "[" + ",".join(["{}"] * 20) + "]"
     body = {"inputs": [tensor("d", *[text] * 12)]}
     said = post(functions, "/v2/models/batched/infer", json.dumps(body).encode())
@@ -78,14 +78,14 @@ def test_the_texts_of_one_request_count_together(functions: Running) -> None:
     assert "max_json_values" in said
 
 
-def test_a_tagged_input_of_any_model_counts(texts: Running) -> None:
+def test_tagged_input_of_any_model_counts(texts: Running) -> None:
     for content in ("json", "pd_json", "hg_json"):
         body = {"inputs": [tensor("x", BEYOND["max_json_depth"], content_type=content)]}
         said = post(texts, "/v2/models/plain/infer", json.dumps(body).encode())
         assert "max_json_depth" in said
 
 
-def test_numbers_count_where_they_become_a_list(functions: Running) -> None:
+def test_numbers_count_if_converted_to_list(functions: Running) -> None:
     many = [1] * 5000
     for path, body in (
         (
@@ -101,12 +101,12 @@ def test_numbers_count_where_they_become_a_list(functions: Running) -> None:
 
 
 @pytest.mark.parametrize("text", ['"' * 400, "[" * 9, "\\" * 300, '{"a":' * 9, "nul", "[1,]", '"\\ud800"'])
-def test_what_is_no_json_is_named(functions: Running, text: str) -> None:
+def test_invalid_json_is_reported(functions: Running, text: str) -> None:
     said = post(functions, "/v2/models/anything/infer", json.dumps({"inputs": [tensor("d", text)]}).encode())
     assert "not valid JSON" in said or "max_json" in said
 
 
-def test_forms_have_the_limit_of_bodies(functions: Running) -> None:
+def test_form_fields_have_body_limit(functions: Running) -> None:
     for kind in ("multipart/form-data; boundary=B", "application/x-www-form-urlencoded", "text/plain"):
         for path in ("/predictions/anything", "/v1/audio/transcriptions", "/v2/models/anything/infer"):
             said = post(functions, path, b"a" * 70_000, **{"Content-Type": kind})

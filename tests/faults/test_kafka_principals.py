@@ -57,7 +57,7 @@ def text_model(root: Path, name: str, implementation: str, code: str, **settings
     write_model(root / "models", name, implementation, code, name=name, **described, **settings)
 
 
-async def test_each_is_itself_and_has_its_salt(broker: Broker, tmp_path: Path, workers: int) -> None:
+async def test_each_principal_has_own_salt(broker: Broker, tmp_path: Path, workers: int) -> None:
     keys = Keys()
     for name in ALIKE:
         keys.add(name, ("infer",))
@@ -71,7 +71,7 @@ async def test_each_is_itself_and_has_its_salt(broker: Broker, tmp_path: Path, w
     assert endpoint.running.stop() == 0, endpoint.running.text()
 
 
-async def test_a_priority_of_a_key_makes_no_message_of_others_wait(
+async def test_key_priority_does_not_delay_other_messages(
     broker: Broker, tmp_path: Path, workers: int
 ) -> None:
     keys = Keys()
@@ -100,7 +100,7 @@ async def test_a_priority_of_a_key_makes_no_message_of_others_wait(
     assert endpoint.running.stop() == 0, endpoint.running.text()
 
 
-async def test_a_full_table_refuses_the_next_and_serves_the_others(broker: Broker, tmp_path: Path) -> None:
+async def test_full_table_refuses_next_and_serves_others(broker: Broker, tmp_path: Path) -> None:
     text_model(tmp_path, "who", "who.Who", WHO)
     (tmp_path / "hook").mkdir()
     (tmp_path / "hook" / "sitecustomize.py").write_text(HOOK)
@@ -123,7 +123,7 @@ async def test_a_full_table_refuses_the_next_and_serves_the_others(broker: Broke
     assert endpoint.running.stop() == 0, endpoint.running.text()
 
 
-async def test_a_key_without_the_right_evicts_nothing(broker: Broker, tmp_path: Path) -> None:
+async def test_key_without_evict_right_evicts_nothing(broker: Broker, tmp_path: Path) -> None:
     keys = Keys()
     keys.add("user", ("infer",))
     keys.add("admin", ("infer", "repository", "metrics"))
@@ -163,7 +163,7 @@ MANY: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_what_counts_over_http_counts_here(broker: Broker, tmp_path: Path) -> None:
+async def test_http_usage_counts_in_kafka(broker: Broker, tmp_path: Path) -> None:
     endpoint = Endpoint(tmp_path, broker, max_json_values=VALUES)
     bodies = {name: json.dumps(body).encode() for name, body in MANY.items()}
     bodies["good"] = json.dumps(fp32([1.0])).encode()

@@ -82,7 +82,7 @@ def post(server: Running, path: str, body: bytes) -> httpx.Response:
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_a_body_of_many_parts_is_refused(open_server: Running, body: str) -> None:
+def test_body_with_many_values_is_refused(open_server: Running, body: str) -> None:
     text, message = BODIES[body]
     response = post(open_server, "/v2/models/total/infer", text)
     assert response.status_code == 400
@@ -91,7 +91,7 @@ def test_a_body_of_many_parts_is_refused(open_server: Running, body: str) -> Non
 
 @pytest.mark.parametrize("path", ["/v2/models/words/generate", "/v1/chat/completions", "/generate", "/rpc"])
 @pytest.mark.parametrize("body", ["keys of the body", "lists", "depth", "a key given twice"])
-def test_so_it_is_by_every_dialect(open_server: Running, path: str, body: str) -> None:
+def test_every_protocol_refuses_many_values(open_server: Running, path: str, body: str) -> None:
     response = post(open_server, path, BODIES[body][0])
     # JSON-RPC has its own errors, and TGI its own status.
     assert response.status_code == {"/rpc": 200, "/generate": 422}.get(path, 400)
@@ -119,7 +119,7 @@ MEDIA_TYPES = (
 
 @pytest.mark.parametrize("media_type", MEDIA_TYPES)
 @pytest.mark.parametrize("path", PATHS)
-def test_no_media_type_leads_around_a_limit(open_server: Running, path: str, media_type: str) -> None:
+def test_media_type_does_not_bypass_limit(open_server: Running, path: str, media_type: str) -> None:
     for body in ("lists", "depth"):
         headers = {"Content-Type": media_type}
         response = httpx.post(
@@ -132,7 +132,7 @@ def test_no_media_type_leads_around_a_limit(open_server: Running, path: str, med
 @pytest.mark.parametrize("path", ["/v1/models/words:predict", "/v1/models/total:predict"])
 @pytest.mark.parametrize("body", ["lists", "depth"])
 @pytest.mark.parametrize("field", ["data", "data_base64"])
-def test_data_of_an_event_are_counted(open_server: Running, path: str, body: str, field: str) -> None:
+def test_event_data_is_counted(open_server: Running, path: str, body: str, field: str) -> None:
     inner, message = BODIES[body]
     data = inner if field == "data" else b'"%b"' % base64.b64encode(inner)
     event = b'{"specversion":"1.0","id":"1","source":"tests","type":"asked","%b":%b}' % (field.encode(), data)
@@ -142,7 +142,7 @@ def test_data_of_an_event_are_counted(open_server: Running, path: str, body: str
     assert message in response.json()["error"]
 
 
-def test_so_it_is_by_a_websocket_and_what_follows_waits_for_its_turn(open_server: Running) -> None:
+def test_websocket_refuses_many_values_and_keeps_order(open_server: Running) -> None:
     url = f"{open_server.url}/v2/models/words/stream".replace("http", "ws")
     with connect(url, max_size=None, proxy=None) as socket:
         for body in ("keys of parameters", "lists", "depth"):
@@ -165,7 +165,7 @@ def test_large_numbers_are_served(open_server: Running) -> None:
     assert flat.json()["output"] == sum(numbers)
 
 
-def test_a_body_that_is_still_coming_is_refused_at_the_first_value_too_many(open_server: Running) -> None:
+def test_body_is_refused_at_first_surplus_value(open_server: Running) -> None:
     """The rest of it never comes."""
     with socket.create_connection(("127.0.0.1", open_server.http_port), 20) as sock:
         head = "POST /v2/models/total/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000000\r\n\r\n"
@@ -176,7 +176,7 @@ def test_a_body_that_is_still_coming_is_refused_at_the_first_value_too_many(open
     assert b"max_json_values" in answer
 
 
-def test_tensors_behind_a_large_json_do_not_count(open_server: Running) -> None:
+def test_tensors_after_large_json_do_not_count(open_server: Running) -> None:
     size = 600_000
     tensor = {
         "name": "x",
@@ -195,7 +195,7 @@ def test_tensors_behind_a_large_json_do_not_count(open_server: Running) -> None:
 
 
 @pytest.mark.parametrize("size", [100, 5 * 2**20])
-def test_a_length_of_more_digits_than_python_reads_is_refused(open_server: Running, size: int) -> None:
+def test_content_length_with_too_many_digits_is_refused(open_server: Running, size: int) -> None:
     response = httpx.post(
         f"{open_server.url}/v2/models/total/infer",
         content=b" " * size,
@@ -206,7 +206,7 @@ def test_a_length_of_more_digits_than_python_reads_is_refused(open_server: Runni
     assert "must be a number of bytes within the body's" in response.json()["error"]
 
 
-def test_a_compressed_body_is_counted_once_it_is_inflated(open_server: Running) -> None:
+def test_compressed_body_is_counted_after_decompression(open_server: Running) -> None:
     response = httpx.post(
         f"{open_server.url}/v2/models/total/infer",
         content=gzip.compress(b'{"inputs":[' + b"[]," * 3_000_000 + b"1]}", 1),
@@ -236,7 +236,7 @@ def strict_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]
         ({"prompt": ["a"] * 40}, 400, "max_json_values"),
     ],
 )
-def test_the_settings_are_the_limits(strict_server: Running, body: dict, status: int, setting: str) -> None:
+def test_settings_define_limits(strict_server: Running, body: dict, status: int, setting: str) -> None:
     response = post(strict_server, "/v2/models/words/generate", json.dumps(body).encode())
     assert response.status_code == status
     assert setting in response.json()["error"]
@@ -247,7 +247,7 @@ def test_the_settings_are_the_limits(strict_server: Running, body: dict, status:
     assert post(strict_server, "/v2/models/words/generate", b'{"prompt": "hello"}').status_code == 200
 
 
-def test_binary_tensors_have_the_limit_of_bodies(strict_server: Running) -> None:
+def test_binary_tensors_have_body_limit(strict_server: Running) -> None:
     head = json.dumps(
         {
             "inputs": [
@@ -263,7 +263,7 @@ def test_binary_tensors_have_the_limit_of_bodies(strict_server: Running) -> None
     assert response.status_code == 200
 
 
-def test_repository_calls_have_them_too(strict_server: Running) -> None:
+def test_repository_calls_have_limits(strict_server: Running) -> None:
     response = httpx.post(f"{strict_server.url}/v2/repository/index", content=b'{"a":' * 5 + b"1" + b"}" * 5)
     assert response.status_code == 400
     assert "max_json_depth" in response.json()["error"]

@@ -50,7 +50,7 @@ def leave(server: Running, action: str, message, when: str) -> None:
 
 
 @EVERY_ENGINE
-def test_an_unload_ends_though_its_client_has_left(serve, tmp_path) -> None:
+def test_unload_finishes_after_client_disconnects(serve, tmp_path) -> None:
     folder = tmp_path / "models"
     write_leaving(folder, "lingers", "Lingers")
     server = serve(folder)
@@ -63,7 +63,7 @@ def test_an_unload_ends_though_its_client_has_left(serve, tmp_path) -> None:
 
 
 @EVERY_ENGINE
-def test_a_load_whose_client_has_left_is_not_for_ever_under_way(serve, tmp_path) -> None:
+def test_abandoned_load_does_not_stay_in_progress(serve, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
     server = serve(folder)
@@ -75,7 +75,7 @@ def test_a_load_whose_client_has_left_is_not_for_ever_under_way(serve, tmp_path)
     server.probe()
 
 
-def test_a_model_that_exits_as_it_unloads_takes_nobody_with_it(serve, tmp_path) -> None:
+def test_model_exit_during_unload_is_isolated(serve, tmp_path) -> None:
     folder = tmp_path / "models"
     write_leaving(folder, "exits", "Exits")
     server = serve(folder)

@@ -32,7 +32,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("flag", ["--http-port", "--grpc-port", "--metrics-port"])
-def test_a_port_in_use_is_one_clear_line_before_any_model_loads(start, folder, flag: str) -> None:
+def test_used_port_is_one_line_before_models_load(start, folder, flag: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -41,12 +41,13 @@ def test_a_port_in_use_is_one_clear_line_before_any_model_loads(start, folder, f
         server = start(folder, flag, str(port), wait=False)
         assert server.process.wait(20) == 1
         assert time.monotonic() - started < 10
-    [line] = server.text().splitlines()
+    line, hint = server.text().splitlines()
     assert str(port) in line
     assert "already in use" in line
+    assert hint == f"hint: choose another one with {flag.replace('http-', '')}"
 
 
-def test_one_port_for_metrics_and_grpc_alone_is_one_clear_line(start, folder) -> None:
+def test_shared_metrics_and_grpc_port_is_one_line(start, folder) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -58,21 +59,21 @@ def test_one_port_for_metrics_and_grpc_alone_is_one_clear_line(start, folder) ->
 
 
 @pytest.mark.parametrize("flag", ["--tls-cert", "--tls-key"])
-def test_a_certificate_that_is_not_there_is_named_with_its_flag(start, folder, flag: str) -> None:
+def test_missing_certificate_names_its_flag(start, folder, flag: str) -> None:
     server = start(folder, flag, "nope.pem", wait=False)
     assert server.process.wait(20) == 2
     assert f"Invalid value for '{flag}'" in server.text()
     assert "nope.pem" in server.text()
 
 
-def test_variables_that_no_setting_reads_are_warned_of_once(start, folder) -> None:
+def test_unknown_environment_variables_are_warned_about_once(start, folder) -> None:
     said = start(folder, INFERSTREAM_PARALEL_WORKERS="1", INFERSTREAM_SHUTDOWN_GRACE="5").text()
     assert said.count("environment: INFERSTREAM_PARALEL_WORKERS is unknown and ignored") == 1
     assert "did you mean INFERSTREAM_PARALLEL_WORKERS?" in said
     assert "SHUTDOWN_GRACE" not in said
 
 
-def test_a_wrong_setting_ends_the_start_with_a_line_that_names_file_and_field(start, folder) -> None:
+def test_invalid_setting_aborts_startup_naming_file_and_field(start, folder) -> None:
     (folder / "settings.json").write_text('{"header_timeout": "soon"}')
     server = start(folder, wait=False)
     assert server.process.wait(20) == 1
@@ -87,7 +88,7 @@ def test_a_wrong_setting_ends_the_start_with_a_line_that_names_file_and_field(st
     [("keys_file", {}), ("INFERSTREAM_KEYS", {"INFERSTREAM_KEYS": "{}"})],
     ids=["setting", "variable"],
 )
-def test_access_control_that_is_not_installed_ends_the_start(
+def test_missing_access_control_aborts_startup(
     start, folder, tmp_path, named: str, variables: dict[str, str]
 ) -> None:
     info = tmp_path / "bare" / "inferstream-0.dist-info"
@@ -104,20 +105,20 @@ def test_access_control_that_is_not_installed_ends_the_start(
     assert line.endswith(": no installed plug-in declares this setting; installed plug-ins: none")
 
 
-def test_unknown_fields_and_those_without_effect_are_warned_of_once(start, folder) -> None:
+def test_unknown_and_ineffective_fields_are_warned_about_once(start, folder) -> None:
     (folder / "settings.json").write_text('{"htpt_port": 1}')
     write_model(folder, "warm", "faulty_models.Echo", warm_workers=True)
     said = start(folder).text()
     assert said.count('field "htpt_port" is unknown and ignored; did you mean "http_port"?') == 1
-    assert said.count('understood and without effect: "warm_workers"') == 1
+    assert said.count('accepted but without effect: "warm_workers"') == 1
 
 
-def test_a_folder_that_is_none_is_an_error(start, tmp_path) -> None:
+def test_missing_repository_folder_is_an_error(start, tmp_path) -> None:
     server = start(tmp_path / "nothing", wait=False)
     assert server.process.wait(20) == 1
 
 
-def test_sigterm_answers_everything_in_progress_and_exits_zero(serve, folder) -> None:
+def test_sigterm_finishes_calls_and_exits_with_zero(serve, folder) -> None:
     server = serve(folder)
     with ThreadPoolExecutor(20) as pool:
         calls = [
@@ -138,7 +139,7 @@ def test_sigterm_answers_everything_in_progress_and_exits_zero(serve, folder) ->
         keep_alive.close()
 
 
-def test_the_delay_serves_on_while_not_ready(serve, folder) -> None:
+def test_shutdown_delay_serves_while_not_ready(serve, folder) -> None:
     (folder / "settings.json").write_text('{"shutdown_delay": 1}')
     server = serve(folder)
     server.process.send_signal(signal.SIGTERM)
@@ -147,7 +148,7 @@ def test_the_delay_serves_on_while_not_ready(serve, folder) -> None:
     assert server.process.wait(30) == 0
 
 
-def test_streams_end_with_an_event_when_the_grace_is_over(serve, folder) -> None:
+def test_streams_end_with_event_after_grace_period(serve, folder) -> None:
     (folder / "settings.json").write_text('{"shutdown_grace": 0.5}')
     server = serve(folder)
     with ThreadPoolExecutor() as pool:
@@ -162,7 +163,7 @@ def test_streams_end_with_an_event_when_the_grace_is_over(serve, folder) -> None
     assert server.process.wait(30) == 0
 
 
-def test_a_hung_thread_does_not_keep_the_process(serve, folder) -> None:
+def test_hung_thread_does_not_block_exit(serve, folder) -> None:
     (folder / "settings.json").write_text('{"shutdown_grace": 0.3}')
     server = serve(folder)
     with ThreadPoolExecutor() as pool:
@@ -189,7 +190,7 @@ class Hog(MLModel):
     [("await asyncio.sleep(0)", "server", 1), ("await asyncio.sleep(0)", "own", 0), ("", "own", 0)],
     ids=["the server's loop", "its loop after an await", "its loop"],
 )
-def test_a_model_that_blocks_for_good_does_not_keep_the_process(
+def test_blocked_model_does_not_block_exit(
     serve, folder, workers: int, first: str, loop: str, exit_code: int
 ) -> None:
     write_model(folder, "hog", "hog.Hog", HOG.replace("{first}", first), loop=loop)
@@ -201,7 +202,7 @@ def test_a_model_that_blocks_for_good_does_not_keep_the_process(
     assert server.process.wait(30) == exit_code
 
 
-def test_a_second_signal_ends_at_once(serve, folder) -> None:
+def test_second_signal_exits_at_once(serve, folder) -> None:
     server = serve(folder)
     with ThreadPoolExecutor() as pool:
         pool.submit(server.infer, "slow", text(id="l", parameters={"seconds": 60}))
@@ -212,7 +213,7 @@ def test_a_second_signal_ends_at_once(serve, folder) -> None:
         assert server.process.wait(30) == 130
 
 
-def test_the_command_takes_as_many_open_files_as_it_may(start, folder) -> None:
+def test_open_file_limit_is_raised_to_maximum(start, folder) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
     try:
@@ -253,7 +254,7 @@ class Blocked(MLModel):
 """
 
 
-def test_sigterm_during_a_load_ends_the_process(start, serve, folder) -> None:
+def test_sigterm_during_load_ends_process(start, serve, folder) -> None:
     write_model(folder, "blocked", "blocked.Blocked", BLOCKED)
     (folder / "settings.json").write_text('{"shutdown_grace": 1}')
     server = serve(folder, wait=False)
@@ -262,7 +263,7 @@ def test_sigterm_during_a_load_ends_the_process(start, serve, folder) -> None:
     server.process.wait(20)
 
 
-def test_sigterm_while_a_worker_starts_again_ends_the_process(start, folder) -> None:
+def test_sigterm_during_worker_restart_ends_process(start, folder) -> None:
     server = start(folder, INFERSTREAM_PARALLEL_WORKERS="2")
     before = server.workers()
     os.kill(before[0], signal.SIGKILL)
@@ -271,7 +272,7 @@ def test_sigterm_while_a_worker_starts_again_ends_the_process(start, folder) -> 
     assert "Traceback" not in server.text()
 
 
-def test_health_and_reflection_answer_while_calls_end(serve, folder) -> None:
+def test_health_and_reflection_work_while_draining(serve, folder) -> None:
     server = serve(folder)
     with ThreadPoolExecutor() as pool, grpc.insecure_channel(server.grpc) as channel:
         watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
@@ -285,7 +286,7 @@ def test_health_and_reflection_answer_while_calls_end(serve, folder) -> None:
     assert server.process.wait(20) == 0
 
 
-def test_servers_that_restart_in_turn_lose_nothing_behind_a_proxy(start, tmp_path) -> None:
+def test_rolling_restart_behind_proxy_loses_no_call(start, tmp_path) -> None:
     """A proxy asks the other server where one refuses a connection, closes it unanswered or is leaving."""
     folders = [tmp_path / name / "models" for name in "ab"]
     for folder in folders:

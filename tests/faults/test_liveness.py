@@ -157,7 +157,7 @@ def busy(start: Callable[..., Running], folder: Path, when: str) -> Iterator[Run
 
 
 @pytest.mark.parametrize("when", ["start", "load", "unload"])
-def test_everything_is_answered_while_a_model_that_awaits_blocks(
+def test_blocked_async_model_does_not_block_server(
     start: Callable[..., Running], tmp_path: Path, when: str
 ) -> None:
     folder = write_models(tmp_path, "Loading")
@@ -185,7 +185,7 @@ def test_everything_is_answered_while_a_model_that_awaits_blocks(
 
 
 @pytest.mark.parametrize("what", ["constructor", "import"])
-def test_neither_the_import_nor_the_constructor_of_a_model_that_awaits_holds_the_event_loop(
+def test_async_model_import_and_init_do_not_block_event_loop(
     start: Callable[..., Running], tmp_path: Path, what: str
 ) -> None:
     folder = write_models(tmp_path, "Constructing" if what == "constructor" else "Awaiting")
@@ -202,7 +202,7 @@ def test_neither_the_import_nor_the_constructor_of_a_model_that_awaits_holds_the
 
 
 @pytest.mark.parametrize("which", [3, 4], ids=["first", "second"])
-def test_every_front_end_answers_liveness_while_a_model_that_awaits_blocks_in_one(
+def test_every_front_end_is_live_while_async_model_blocks_one(
     start: Callable[..., Running], tmp_path: Path, which: int
 ) -> None:
     folder = write_models(tmp_path, "LoadingOnce")
@@ -221,7 +221,7 @@ def test_every_front_end_answers_liveness_while_a_model_that_awaits_blocks_in_on
         server.probe()
 
 
-def test_liveness_is_answered_while_an_inference_blocks_and_another_model_loads(
+def test_server_is_live_while_inference_blocks_and_model_loads(
     start: Callable[..., Running], tmp_path: Path
 ) -> None:
     folder = write_models(tmp_path, "Waiting")
@@ -237,9 +237,7 @@ def test_liveness_is_answered_while_an_inference_blocks_and_another_model_loads(
         assert inferred.result().status_code == 200
 
 
-def test_liveness_is_answered_after_the_time_of_a_load_that_goes_on_blocking(
-    start: Callable[..., Running], tmp_path: Path
-) -> None:
+def test_server_is_live_after_load_timeout(start: Callable[..., Running], tmp_path: Path) -> None:
     folder = write_models(tmp_path, "Loading")
     with closed(folder):
         server = start(folder, INFERSTREAM_MODEL_LOAD_TIMEOUT="1", INFERSTREAM_PARALLEL_WORKERS="0")
@@ -248,7 +246,7 @@ def test_liveness_is_answered_after_the_time_of_a_load_that_goes_on_blocking(
         others_go_on(server)
 
 
-def test_clients_of_tls_are_answered_while_a_model_that_awaits_blocks(
+def test_tls_clients_are_served_while_async_model_blocks(
     start: Callable[..., Running], tmp_path: Path
 ) -> None:
     folder = write_models(tmp_path, "Loading")

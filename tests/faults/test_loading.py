@@ -141,18 +141,22 @@ def streaming(server: Running) -> Iterator[Callable[[], object]]:
         yield read
 
 
-def test_a_start_is_live_but_not_ready_while_a_model_blocks_in_its_load(
+def test_server_is_live_but_not_ready_during_blocking_load(
     serve: Callable[..., Running], tmp_path: Path, kind: str
 ) -> None:
     folder = write_models(tmp_path / "models", kind, "slow")
-    http, rpc = free_port(), free_port()
+    http, rpc, metrics = free_port(), free_port(), free_port()
+    ports = {"--http-port": http, "--grpc-port": rpc, "--metrics-port": metrics}
     with closed(folder):
-        server = serve(folder, "--http-port", str(http), "--grpc-port", str(rpc), wait=False)
+        server = serve(folder, *(str(part) for pair in ports.items() for part in pair), wait=False)
         server.url, server.grpc = f"http://127.0.0.1:{http}", f"127.0.0.1:{rpc}"
         eventually(lambda: server.noted("loads"), 30)
         assert status(server, "health/live") == 200
         assert status(server, "health/ready") == 503
         assert status(server, "models/slow/ready") == 503
+        for path, expected in (("live", 200), ("ready", 503)):
+            probed = httpx.get(f"http://127.0.0.1:{metrics}/v2/health/{path}", timeout=PATIENCE)
+            assert probed.status_code == expected, "the metrics port has health too"
         refused = httpx.post(f"{server.url}/v2/models/slow/infer", json=fp32([1.0]), timeout=PATIENCE)
         assert refused.status_code == 503
         assert "slow" in refused.json()["error"]
@@ -174,9 +178,7 @@ def test_a_start_is_live_but_not_ready_while_a_model_blocks_in_its_load(
 
 
 @pytest.mark.parametrize("action", ["load", "unload"])
-def test_everything_goes_on_while_a_model_is_changed_by_the_repository_api_and_blocks(
-    served: Running, action: str
-) -> None:
+def test_calls_continue_during_blocking_repository_load(served: Running, action: str) -> None:
     url = f"{served.url}/v2/repository/models/{action}/{action}"
     line = f"{action}s {action}\n"
     before = served.log.read_text().count(line)
@@ -195,7 +197,7 @@ def test_everything_goes_on_while_a_model_is_changed_by_the_repository_api_and_b
         assert read()
 
 
-def test_everything_goes_on_while_a_model_whose_files_have_changed_blocks_in_its_load(
+def test_calls_continue_during_blocking_reload(
     served: Running,
 ) -> None:
     loaded = served.log.read_text().count("loads changed\n")

@@ -101,7 +101,7 @@ def message(model: str, **parameters: float) -> bytes:
     return request.SerializeToString()
 
 
-def test_many_streams_of_events_half_of_them_left(watched: Running) -> None:
+def test_many_sse_streams_half_disconnected(watched: Running) -> None:
     with httpx.Client(base_url=watched.url, timeout=60) as client:
 
         def stream(number: int) -> None:
@@ -116,7 +116,7 @@ def test_many_streams_of_events_half_of_them_left(watched: Running) -> None:
         keeps_nothing(watched, stream)
 
 
-def test_many_streams_of_websockets_half_of_them_left(watched: Running) -> None:
+def test_many_websocket_streams_half_disconnected(watched: Running) -> None:
     url = f"{watched.url.replace('http', 'ws', 1)}/v2/models/streaming/stream"
 
     def stream(number: int) -> None:
@@ -131,7 +131,7 @@ def test_many_streams_of_websockets_half_of_them_left(watched: Running) -> None:
 
 
 @EVERY_ENGINE
-def test_many_streams_of_grpc_half_of_them_cancelled(watched: Running) -> None:
+def test_many_grpc_streams_half_cancelled(watched: Running) -> None:
     with grpc.insecure_channel(watched.grpc) as channel:
         call = channel.stream_stream(f"/{SERVICE}/ModelStreamInfer")
 

@@ -100,9 +100,7 @@ def busy(server: Running) -> Iterator[None]:
         assert answer.result().status_code == 200
 
 
-def test_the_metadata_of_a_model_whose_worker_is_blocked_is_what_its_load_said(
-    start: Callable[..., Running], tmp_path: Path
-) -> None:
+def test_blocked_worker_metadata_comes_from_load(start: Callable[..., Running], tmp_path: Path) -> None:
     server = start(write_models(tmp_path / "models"), INFERSTREAM_PARALLEL_WORKERS="1")
     with busy(server):
         for path in ("found", "found/versions/3"):
@@ -113,7 +111,7 @@ def test_the_metadata_of_a_model_whose_worker_is_blocked_is_what_its_load_said(
         assert [tensor.name for tensor in said.outputs] == ["y"]
 
 
-def test_every_front_end_knows_the_metadata_of_a_model_whose_worker_is_blocked(
+def test_every_front_end_has_metadata_of_blocked_worker(
     start: Callable[..., Running], tmp_path: Path
 ) -> None:
     folder = write_models(tmp_path / "models")
@@ -124,7 +122,7 @@ def test_every_front_end_knows_the_metadata_of_a_model_whose_worker_is_blocked(
             assert client.get("/v2/models/found").json() == expected(4)
 
 
-def test_a_reload_says_anew_what_a_model_is(serve: Callable[..., Running], tmp_path: Path) -> None:
+def test_reload_refreshes_metadata(serve: Callable[..., Running], tmp_path: Path) -> None:
     folder = write_models(tmp_path / "models")
     server = serve(folder)
     assert httpx.get(f"{server.url}/v2/models/found").json() == expected(4)
@@ -134,7 +132,7 @@ def test_a_reload_says_anew_what_a_model_is(serve: Callable[..., Running], tmp_p
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_model_with_words_of_its_own_is_asked_each_time(
+def test_custom_metadata_is_read_on_each_request(
     start: Callable[..., Running], tmp_path: Path, workers: int
 ) -> None:
     server = start(write_models(tmp_path / "models"), INFERSTREAM_PARALLEL_WORKERS=str(workers))

@@ -73,7 +73,7 @@ def status_of(events: list[Event]) -> str:
     return dict(head.headers)[":status"]
 
 
-def test_a_preface_in_pieces_is_one_and_late_bodies_have_a_limit(one_port) -> None:
+def test_fragmented_preface_is_accepted_and_late_bodies_are_limited(one_port) -> None:
     server = one_port(body_timeout=4)
     client = Client(server.http_port)
     with closing(client.socket):
@@ -93,7 +93,7 @@ def test_a_preface_in_pieces_is_one_and_late_bodies_have_a_limit(one_port) -> No
         assert status_of(client.until(StreamEnded)) == "200"
 
 
-def test_http_1_goes_on_beside_a_preface_that_is_none(one_port) -> None:
+def test_http_1_continues_after_invalid_preface(one_port) -> None:
     server = one_port()
     for beginning in (b"PRI", b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", b"PROPFIND / HTTP/1.1\r\n\r\n"):
         with socket.create_connection(("127.0.0.1", server.http_port)) as line:
@@ -104,7 +104,7 @@ def test_http_1_goes_on_beside_a_preface_that_is_none(one_port) -> None:
     assert server.infer("echo", fp32([1.5])).status_code == 200
 
 
-def test_a_full_port_counts_every_protocol(one_port) -> None:
+def test_connection_limit_covers_every_protocol(one_port) -> None:
     server = one_port(max_connections=2)
     with httpx.Client(base_url=server.url) as first, grpc.insecure_channel(server.grpc) as channel:
         assert first.get("/v2").status_code == 200
@@ -120,7 +120,7 @@ def test_a_full_port_counts_every_protocol(one_port) -> None:
         assert httpx.get(f"{server.url}/v2/health/live").status_code == 200
 
 
-def test_a_stop_ends_streams_of_rest_with_a_whole_response_and_new_calls_with_a_status(one_port) -> None:
+def test_stop_ends_rest_streams_completely_and_refuses_new_calls(one_port) -> None:
     """Beside a stream in progress, a new call on the channel that has been told to go gets UNAVAILABLE, and no wait."""
     server = one_port(shutdown_grace=20)
     body = {
@@ -152,7 +152,7 @@ REFUSED_TARGETS = ("\\", "%5c", "/\u00e9")
 
 
 @pytest.mark.parametrize("target", REFUSED_TARGETS)
-def test_a_refused_head_has_no_body(one_port, target: str) -> None:
+def test_refused_head_has_no_body(one_port, target: str) -> None:
     """A body would be malformed, and end the connection of a client such as h2 with all its requests."""
     client = Client(one_port().http_port)
     with closing(client.socket):
@@ -176,7 +176,7 @@ def test_a_refused_head_has_no_body(one_port, target: str) -> None:
     ],
     ids=["names of headers", "some", "large", "many"],
 )
-def test_trailers_change_nothing_and_have_a_limit(one_port, trailers: list, expected: str | None) -> None:
+def test_trailers_are_ignored_and_limited(one_port, trailers: list, expected: str | None) -> None:
     body = json.dumps(fp32([1.0])).encode()
     client = Client(one_port().http_port)
     with closing(client.socket):

@@ -28,7 +28,7 @@ def change(server: Running, action: str, headers: dict) -> httpx.Response:
 
 @pytest.mark.parametrize("headers", FOREIGN, ids=str)
 @pytest.mark.parametrize("action", ["load", "unload"])
-def test_a_foreign_page_changes_nothing(server: Running, action: str, headers: dict) -> None:
+def test_foreign_origin_changes_nothing(server: Running, action: str, headers: dict) -> None:
     answer = change(server, action, headers)
     assert answer.status_code == 403
     assert answer.json()["error"]
@@ -36,7 +36,7 @@ def test_a_foreign_page_changes_nothing(server: Running, action: str, headers: d
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8080", "[::1]:8080", "LOCALHOST:1", "127.8.8.8"])
-def test_the_servers_own_names_and_pages_may(server: Running, host: str) -> None:
+def test_own_names_and_pages_are_allowed(server: Running, host: str) -> None:
     assert change(server, "load", {"Host": host}).status_code == 200
     assert change(server, "load", {"Host": host, "Origin": f"http://{host.lower()}"}).status_code == 200
 
@@ -74,7 +74,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize("headers", FOREIGN, ids=str)
-def test_a_foreign_page_reads_no_answer(server: Running, headers: dict) -> None:
+def test_foreign_origin_reads_no_response(server: Running, headers: dict) -> None:
     with httpx.Client(base_url=server.url, timeout=20) as client:
         for method, path in READS:
             answer = client.request(method, path, headers=headers)
@@ -84,7 +84,7 @@ def test_a_foreign_page_reads_no_answer(server: Running, headers: dict) -> None:
 
 
 @pytest.mark.parametrize("headers", FOREIGN, ids=str)
-def test_a_foreign_page_runs_no_model_blind(server: Running, headers: dict) -> None:
+def test_foreign_origin_runs_no_model(server: Running, headers: dict) -> None:
     """With `text/plain` a page asks for no leave before it posts."""
     body = json.dumps(fp32([1.0]))
     with httpx.Client(base_url=server.url, timeout=20) as client:
@@ -115,7 +115,7 @@ class Routed(MLModel):
 """
 
 
-def test_so_it_is_with_keys_also_for_a_page_that_has_one(start, tmp_path) -> None:
+def test_foreign_origin_is_refused_even_with_key(start, tmp_path) -> None:
     folder, key = tmp_path / "models", f"ifs_page_{secrets.token_urlsafe(32)}"
     write_model(folder, "echo", "faulty_models.Echo")
     write_model(folder, "routed", "routed.Routed", ROUTED)
@@ -138,7 +138,7 @@ def test_so_it_is_with_keys_also_for_a_page_that_has_one(start, tmp_path) -> Non
         assert client.post("/routed", headers={"X-API-Key": ""}).status_code == 401
 
 
-def test_each_request_of_a_connection_is_asked_where_it_comes_from(server: Running) -> None:
+def test_origin_is_checked_on_every_request(server: Running) -> None:
     path, body = "/v2/models/echo/infer", fp32([1.0])
     with httpx.Client(base_url=server.url, timeout=20) as client:
         for headers, status in ({}, 200), ({}, 200), (FOREIGN[0], 403), (FOREIGN[3], 403), ({}, 200):
@@ -146,12 +146,12 @@ def test_each_request_of_a_connection_is_asked_where_it_comes_from(server: Runni
 
 
 @pytest.mark.parametrize("path", ["/v2/health/live", "/v2/health/ready", "/"])
-def test_probes_are_open_to_every_page_and_under_every_name(server: Running, path: str) -> None:
+def test_probes_are_open_to_every_origin_and_host(server: Running, path: str) -> None:
     headers = {"Host": "proxy.example", "Origin": "https://page.example"}
     assert httpx.get(f"{server.url}{path}", headers=headers).status_code == 200
 
 
-def test_listed_origins_may_and_so_may_requests_to_their_hosts(start, tmp_path) -> None:
+def test_listed_origins_and_their_hosts_are_allowed(start, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
     cors = {"allow_origins": ["https://models.example"], "allow_origin_regex": "https://.*\\.lab\\.example"}
@@ -165,7 +165,7 @@ def test_listed_origins_may_and_so_may_requests_to_their_hosts(start, tmp_path) 
     assert change(server, "load", {"Origin": "https://a.lab.example.evil"}).status_code == 403
 
 
-def test_beyond_loopback_the_host_is_what_the_network_calls_it(start, tmp_path) -> None:
+def test_any_host_is_allowed_beyond_loopback(start, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", "faulty_models.Echo")
     (folder / "settings.json").write_text('{"host": "0.0.0.0", "allow_open_repository": true}')

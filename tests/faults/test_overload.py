@@ -152,7 +152,7 @@ def test_a_full_queue_refuses_over_every_transport(
     assert "refused" not in crowd.ran
 
 
-def test_a_full_queue_refuses_before_it_reads_the_request(loaded: Running) -> None:
+def test_full_queue_refuses_before_reading_body(loaded: Running) -> None:
     crowd = Crowd(loaded, "gated", "unread")
     waiting = [crowd.join(f"waits {i}") for i in range(8)]
     refused = loaded.metric("inferstream_calls_total", model="gated", end="overloaded")
@@ -167,7 +167,7 @@ def test_a_full_queue_refuses_before_it_reads_the_request(loaded: Running) -> No
     assert httpx.post(url, content=b"{" * 100_000, timeout=20).status_code == 400
 
 
-def test_the_more_urgent_go_first(loaded: Running, stub: GRPCInferenceServiceStub) -> None:  # 150
+def test_urgent_calls_run_first(loaded: Running, stub: GRPCInferenceServiceStub) -> None:  # 150
     crowd = Crowd(loaded, "gated", "urgent")
     urgent = [("x-request-priority", "1")]
     waiting = [
@@ -184,7 +184,7 @@ def test_the_more_urgent_go_first(loaded: Running, stub: GRPCInferenceServiceStu
     assert crowd.ran == ["first 0", "metadata", "parameter", "header", "default", "zero", "lowest"]
 
 
-def test_a_model_has_a_default_priority(loaded: Running) -> None:
+def test_model_has_default_priority(loaded: Running) -> None:
     crowd = Crowd(loaded, "low", "default")
     waiting = [crowd.join("default"), crowd.join("eight", priority=8), crowd.join("nine", priority=9)]
     crowd.open()
@@ -194,7 +194,7 @@ def test_a_model_has_a_default_priority(loaded: Running) -> None:
 
 
 @pytest.mark.parametrize("said", ["-1", "high", "1.5"])
-def test_a_priority_that_is_none_is_refused(loaded: Running, stub, said: str) -> None:
+def test_invalid_priority_is_refused(loaded: Running, stub, said: str) -> None:
     answer = loaded.infer("gated", fp32([1.0]), headers={"X-Request-Priority": said})
     assert answer.status_code == 400
     assert "X-Request-Priority" in answer.json()["error"]
@@ -208,7 +208,7 @@ def test_a_priority_that_is_none_is_refused(loaded: Running, stub, said: str) ->
 @pytest.mark.parametrize(
     "parameters", [{"priority": -1}, {"priority": "1"}, {"timeout": -1}, {"timeout": 0.5}]
 )
-def test_parameters_of_urgency_that_are_none_are_refused(loaded: Running, parameters: dict) -> None:
+def test_invalid_priority_parameters_are_refused(loaded: Running, parameters: dict) -> None:
     for action in ("infer", "infer_stream"):
         answer = loaded.infer("gated", fp32([1.0], parameters=parameters), action)
         assert answer.status_code == 400
@@ -216,7 +216,7 @@ def test_parameters_of_urgency_that_are_none_are_refused(loaded: Running, parame
 
 
 @pytest.mark.parametrize("model", ["gated", "batched"])
-def test_what_expires_in_the_queue_is_never_computed(loaded: Running, stub, model: str) -> None:  # 70, 151
+def test_expired_queued_call_never_runs(loaded: Running, stub, model: str) -> None:  # 70, 151
     crowd = Crowd(loaded, model, f"expires {model}")
     assert crowd.ask("header", {"X-Request-Timeout": "0.1"}).status_code == 504
     assert crowd.ask("parameter", timeout=100_000).status_code == 504
@@ -230,9 +230,7 @@ def test_what_expires_in_the_queue_is_never_computed(loaded: Running, stub, mode
 
 
 @pytest.mark.parametrize("model", ["gated", "batched"])
-def test_what_is_cancelled_in_the_queue_is_never_computed(
-    loaded: Running, stub, model: str
-) -> None:  # 71, 152
+def test_cancelled_queued_call_never_runs(loaded: Running, stub, model: str) -> None:  # 71, 152
     crowd = Crowd(loaded, model, f"cancels {model}")
     rpc = stub.ModelInfer.future(crowd.rpc("rpc"))
     eventually(lambda: loaded.metric("inferstream_calls_in_progress", model=model) == 2)
@@ -245,7 +243,7 @@ def test_what_is_cancelled_in_the_queue_is_never_computed(
     assert crowd.ran == ["first 0", "after"]
 
 
-def test_the_queue_in_front_of_a_batch_is_bounded_too(loaded: Running) -> None:
+def test_batch_queue_is_bounded(loaded: Running) -> None:
     crowd = Crowd(loaded, "batched", "bounded")
     inside = loaded.metric("batch_request_queue_count", model_name="batched")
     with ThreadPoolExecutor(16) as pool:
@@ -258,7 +256,7 @@ def test_the_queue_in_front_of_a_batch_is_bounded_too(loaded: Running) -> None:
         assert {future.result().status_code for future in [*gathering, *waiting]} == {200}
 
 
-def test_one_hot_model_fills_nobody_elses_queue_or_threads(loaded: Running, workers: int) -> None:  # 154
+def test_busy_model_does_not_fill_other_queues_or_threads(loaded: Running, workers: int) -> None:  # 154
     slots = 2 * max(workers, 1)
     crowd = Crowd(loaded, "hot", "hot", running=slots)
     waiting = [crowd.join(f"waits {i}") for i in range(4)]
@@ -271,7 +269,7 @@ def test_one_hot_model_fills_nobody_elses_queue_or_threads(loaded: Running, work
     assert {future.result().status_code for future in waiting} == {200}
 
 
-def test_health_and_metrics_answer_while_many_are_refused(loaded: Running) -> None:  # 153
+def test_health_and_metrics_work_under_overload(loaded: Running) -> None:  # 153
     crowd = Crowd(loaded, "gated", "health")
     waiting = [crowd.join(f"waits {i}") for i in range(8)]
     url, request = f"{loaded.url}/v2/models/gated/infer", crowd.request("refused")
@@ -298,7 +296,7 @@ def limited(serve, tmp_path: Path, **settings) -> Running:
     return serve(folder)
 
 
-def test_connections_over_the_cap_are_told_and_health_stays_in_reach(serve, tmp_path: Path) -> None:  # 156
+def test_connections_over_limit_are_refused_and_health_works(serve, tmp_path: Path) -> None:  # 156
     server = limited(serve, tmp_path, max_connections=4)
     held = connections(server, 4)
     with socket.create_connection(("127.0.0.1", server.http_port), timeout=5) as one_more:
@@ -315,7 +313,7 @@ def test_connections_over_the_cap_are_told_and_health_stays_in_reach(serve, tmp_
     assert server.infer("gated", fp32([1.0])).status_code == 200
 
 
-def test_without_file_descriptors_it_waits_and_then_goes_on(serve, tmp_path: Path) -> None:  # 157
+def test_server_recovers_from_file_descriptor_exhaustion(serve, tmp_path: Path) -> None:  # 157
     server = limited(serve, tmp_path)
     pid = server.process.pid
     taken = len(os.listdir(f"/proc/{pid}/fd"))

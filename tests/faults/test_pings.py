@@ -140,7 +140,7 @@ def stream(server: Running) -> None:
 
 
 @pytest.mark.parametrize(("blocks", "frontends"), [(load, 1), (infer, 1), (stream, 1), (infer, 2)])
-def test_streams_go_on_after_code_of_a_class_has_blocked(
+def test_streams_continue_after_class_blocks_event_loop(
     start: Callable[..., Running],
     tmp_path: Path,
     ticking: Callable[[Running], Ticks],

@@ -26,7 +26,7 @@ def ask(connection: socket.socket, path: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("frontends", [1, 2])
-def test_every_response_of_a_stop_closes_its_connection(
+def test_shutdown_responses_close_connections(
     start: Callable[..., Running], tmp_path: Path, frontends: int
 ) -> None:
     root = tmp_path / "models"
@@ -55,7 +55,7 @@ def test_every_response_of_a_stop_closes_its_connection(
     assert server.stop() == 0
 
 
-def test_a_stream_in_progress_goes_on_in_a_stop(start: Callable[..., Running], tmp_path: Path) -> None:
+def test_running_stream_continues_during_shutdown(start: Callable[..., Running], tmp_path: Path) -> None:
     root = tmp_path / "models"
     write_model(root, "streaming", "faulty_models.Streaming")
     server = start(root)
@@ -69,7 +69,7 @@ def test_a_stream_in_progress_goes_on_in_a_stop(start: Callable[..., Running], t
     assert server.stop() == 0
 
 
-def test_a_dead_worker_makes_its_own_model_not_ready(start: Callable[..., Running], tmp_path: Path) -> None:
+def test_dead_worker_makes_only_its_model_not_ready(start: Callable[..., Running], tmp_path: Path) -> None:
     root = tmp_path / "models"
     for name in ("a", "b"):
         write_model(root, name, "faulty_models.Echo", parameters={"inference_pool_gid": name})
@@ -87,7 +87,7 @@ def test_a_dead_worker_makes_its_own_model_not_ready(start: Callable[..., Runnin
     assert seen == {200}
 
 
-def test_a_folder_is_served_through_the_root_of_another_process(
+def test_folder_is_served_through_root_of_other_process(
     start: Callable[..., Running], tmp_path: Path
 ) -> None:
     """As KServe's modelcars link it. `/proc/self/root` of a process in this root is the same folder."""
@@ -98,7 +98,7 @@ def test_a_folder_is_served_through_the_root_of_another_process(
     assert server.infer("echo", fp32([1.0])).status_code == 200
 
 
-def test_the_log_names_folders_that_are_skipped(start: Callable[..., Running], tmp_path: Path) -> None:
+def test_skipped_folders_are_logged(start: Callable[..., Running], tmp_path: Path) -> None:
     root = tmp_path / "models"
     write_model(root, "echo", "faulty_models.Echo")
     (tmp_path / "away").mkdir()

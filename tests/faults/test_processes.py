@@ -93,16 +93,14 @@ CHILDREN = {
 
 @FORMS
 @pytest.mark.parametrize("child", CHILDREN)
-def test_processes_of_model_code_are_processes_of_their_own(
-    serve, processes: str, form: str, child: str
-) -> None:
+def test_child_processes_of_models_are_separate(serve, processes: str, form: str, child: str) -> None:
     body, right = CHILDREN[child]
     served = serve(processes, form, body=body)
     assert served.call() == right
     assert served.server.stop() == 0
 
 
-def test_a_fork_that_outlives_the_server_leaves_its_ports(serve, processes: str) -> None:
+def test_fork_that_outlives_server_releases_ports(serve, processes: str) -> None:
     served = serve(processes, body="pid = os.fork(); (pid or (os.setsid(), sleep())); return str(pid)")
     pid = int(served.call())
     try:
@@ -120,7 +118,7 @@ REGISTERED = "atexit.register(lambda: (HERE / f'flushed-{os.getpid()}').write_te
 
 @FORMS
 @pytest.mark.parametrize("place", ["top", "load", "body"])
-def test_exit_functions_run_at_the_stop(serve, processes: str, form: str, place: str) -> None:
+def test_exit_functions_run_on_stop(serve, processes: str, form: str, place: str) -> None:
     if (form, place) == ("app", "load"):
         pytest.skip("functions have no load")
     parts = {"body": "return str(os.getpid())"}
@@ -131,7 +129,7 @@ def test_exit_functions_run_at_the_stop(serve, processes: str, form: str, place:
     assert (served.root / f"flushed-{pid}").exists()
 
 
-def test_an_exit_function_that_hangs_does_not_hold_the_stop(serve, processes: str) -> None:
+def test_hanging_exit_function_does_not_block_stop(serve, processes: str) -> None:
     served = serve(processes, top="atexit.register(sleep)")
     served.call()
     assert served.server.stop() == 0
@@ -144,7 +142,7 @@ HANDLED = "signal.signal(signal.{name}, lambda *_: (HERE / 'handled').write_text
 @FORMS
 @pytest.mark.parametrize("place", ["top", "load", "body"])
 @pytest.mark.parametrize("name", ["SIGUSR1", "SIGTERM", "SIGINT"])
-def test_handlers_of_model_code(serve, processes: str, form: str, place: str, name: str) -> None:
+def test_signal_handlers_of_model_code(serve, processes: str, form: str, place: str, name: str) -> None:
     if (form, place) == ("app", "load"):
         pytest.skip("functions have no load")
     handled = HANDLED.format(name=name)
@@ -156,7 +154,7 @@ def test_handlers_of_model_code(serve, processes: str, form: str, place: str, na
         os.kill(pid, signal.SIGUSR1)
         eventually((served.root / "handled").exists)
     else:
-        assert f"handler of {name} is not set" in served.server.text()
+        assert f"handler for {name} ignored" in served.server.text()
     assert served.call() == str(pid)
     assert served.server.stop() == 0
 
@@ -183,7 +181,7 @@ STREAM = (
 
 @pytest.mark.parametrize("predict", [PREDICT, STREAM], ids=["predict", "generator"])
 @pytest.mark.parametrize("load", ["def", "async def"])
-def test_one_thread_loads_calls_and_unloads(
+def test_load_predict_and_unload_share_a_thread(
     start: Callable[..., Running], tmp_path: Path, processes: str, load: str, predict: str
 ) -> None:
     root = tmp_path / "models"
@@ -211,9 +209,7 @@ CONFIGURED = {
 
 @FORMS
 @pytest.mark.parametrize("config", CONFIGURED)
-def test_the_logging_of_model_code_stays_and_so_does_the_servers(
-    serve, processes: str, form: str, config: str
-) -> None:
+def test_model_and_server_logging_are_independent(serve, processes: str, form: str, config: str) -> None:
     served = serve(
         processes,
         form,
@@ -269,7 +265,7 @@ HELD = "open({mark!r}, 'w').close(); import time; time.sleep(60)"
 @pytest.mark.parametrize(
     "under", [(), ("unshare", "--pid", "--fork", "--kill-child")], ids=["child", "process 1"]
 )
-def test_a_signal_while_an_app_imports_ends_the_server(
+def test_signal_during_app_import_ends_server(
     start: Callable[..., Running], tmp_path: Path, number: signal.Signals, under: tuple[str, ...]
 ) -> None:
     if under and subprocess.run([*under, "true"], capture_output=True).returncode:
@@ -284,7 +280,7 @@ def test_a_signal_while_an_app_imports_ends_the_server(
     assert server.process.wait(30) == 0
 
 
-def test_chdir_output_and_warnings_of_model_code(serve, processes: str) -> None:
+def test_chdir_output_and_warnings_in_model_code(serve, processes: str) -> None:
     body = "os.chdir('/'); print('SAID'); warnings.simplefilter('error'); return str(x)"
     served = serve(processes, body=body)
     assert [served.call(), served.call()] == ["1", "1"]

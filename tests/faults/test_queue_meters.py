@@ -218,7 +218,7 @@ EACH = [
 
 
 @pytest.mark.parametrize(("model", "begin"), EACH)
-def test_a_call_that_is_left_while_it_waits_counts_as_cancelled(
+def test_call_cancelled_in_queue_counts_as_cancelled(
     start_scene: Start, model: str, begin: Callable[[Scene], AbstractContextManager]
 ) -> None:
     with start_scene(model) as scene:
@@ -231,7 +231,7 @@ def test_a_call_that_is_left_while_it_waits_counts_as_cancelled(
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_call_whose_time_is_over_while_it_waits_counts_as_expired(start_scene: Start, model: str) -> None:
+def test_call_expired_in_queue_counts_as_expired(start_scene: Start, model: str) -> None:
     with start_scene(model) as scene:
         assert scene.ask(timeout=100_000).result() == 504
         eventually(lambda: scene.since(*EXPIRED) == [1, 1], 10)
@@ -240,7 +240,7 @@ def test_a_call_whose_time_is_over_while_it_waits_counts_as_expired(start_scene:
 
 
 @pytest.mark.parametrize("model", ["queue", "steps", "async-steps"])
-def test_the_time_a_call_waits_is_measured(start_scene: Start, model: str) -> None:
+def test_queue_time_is_measured(start_scene: Start, model: str) -> None:
     with start_scene(model) as scene:
         waiting = scene.ask()
         eventually(scene.waiting, 10)

@@ -100,9 +100,7 @@ def watching(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_that_cannot_be_served_is_in_log_and_index_until_it_is_repaired(
-    watching: Running, change: str
-) -> None:
+def test_broken_change_is_in_log_and_index_until_repaired(watching: Running, change: str) -> None:
     make, reason = CHANGES[change]
     at, name = watching.folder / change, f"named {change}"
     kept = lambda: [line for line in watching.text().splitlines() if KEPT in line and name in line]  # noqa: E731
@@ -134,7 +132,7 @@ def test_a_change_that_cannot_be_served_is_in_log_and_index_until_it_is_repaired
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_load_that_is_asked_for_says_the_same(asked: Running, change: str) -> None:
+def test_requested_load_reports_same_error(asked: Running, change: str) -> None:
     make, reason = CHANGES[change]
     name = f"named {change}"
     make(asked.folder / change)
@@ -156,7 +154,7 @@ def test_a_load_that_is_asked_for_says_the_same(asked: Running, change: str) -> 
     assert KEPT not in str([found for (model, _), found in index(asked).items() if model == name])
 
 
-def test_a_version_that_is_broken_serves_on_beside_one_that_changes(serve, tmp_path: Path) -> None:
+def test_broken_version_keeps_serving_while_other_changes(serve, tmp_path: Path) -> None:
     root = tmp_path / "models"
     for version in ("1", "2"):
         code = SAYING.replace("{word}", f"old {version}")
@@ -178,11 +176,11 @@ def test_a_version_that_is_broken_serves_on_beside_one_that_changes(serve, tmp_p
     shutil.rmtree(root / "one/2")
 
     eventually(lambda: ("one", "2") not in index(server), 20)
-    assert "[one:2] INFO - no longer in the repository; it is unloaded" in server.text()
+    assert "[one:2] INFO - no longer in the repository; unloading" in server.text()
     assert said(server, "one") == "new 1"
 
 
-def test_a_model_that_never_loaded_comes_and_goes_with_its_settings(serve, tmp_path: Path) -> None:
+def test_never_loaded_model_follows_its_settings(serve, tmp_path: Path) -> None:
     root = tmp_path / "models"
     write_model(root, "echo", "faulty_models.Echo")
     bad = write_model(root, "bad", "model.Model", SAYING.replace("{word}", "fine"))

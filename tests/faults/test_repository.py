@@ -79,7 +79,7 @@ def unready(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     assert running.stop() == 0, running.text()
 
 
-def test_a_broken_model_leaves_the_others_alone_and_the_index_says_why(unready: Running) -> None:
+def test_broken_model_is_isolated_and_reported_in_index(unready: Running) -> None:
     unready.probe()
     assert unready.infer("returns-none", text()).json()["outputs"][0]["data"] == ["fine"]
     assert httpx.get(f"{unready.url}/v2/health/ready").status_code == 503
@@ -93,14 +93,14 @@ def test_a_broken_model_leaves_the_others_alone_and_the_index_says_why(unready: 
     assert refused.json()["error"] == "Model raises did not load; the server's log says why."
 
 
-def test_two_models_of_one_name_are_both_refused_with_their_places(unready: Running) -> None:
+def test_duplicate_model_names_are_refused_with_paths(unready: Running) -> None:
     reason = index(unready)["twin"]["reason"]
     assert "first/model-settings.json" in reason
     assert "second/model-settings.json" in reason
     unready.probe()
 
 
-def test_a_link_out_of_the_repository_is_refused(unready: Running) -> None:
+def test_link_out_of_repository_is_refused(unready: Running) -> None:
     assert "leads out" in index(unready)["link"]["reason"]
     unready.probe()
 
@@ -116,7 +116,7 @@ class Astray(MLModel):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_models_own_status_is_that_of_its_load(serve, tmp_path, workers: int) -> None:
+def test_model_status_during_load_is_its_own(serve, tmp_path, workers: int) -> None:
     folder = tmp_path / "models"
     write_model(folder, "teapot", "refusing.Teapot", REFUSING)
     write_model(folder, "astray", "refusing.Astray", REFUSING)
@@ -143,7 +143,7 @@ def test_a_models_own_status_is_that_of_its_load(serve, tmp_path, workers: int) 
         assert (failure.value.code(), failure.value.details()) == (code, message)
 
 
-def test_strict_makes_a_broken_model_fatal(serve, tmp_path) -> None:
+def test_strict_mode_makes_broken_model_fatal(serve, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "raises", "loading.Raises", LOADING)
     server = serve(folder, "--strict", wait=False)
@@ -176,12 +176,12 @@ def healthy(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     assert running.stop() == 0, running.text()
 
 
-def test_two_models_that_call_their_code_the_same_do_not_share_it(healthy: Running) -> None:
+def test_models_with_same_module_name_share_no_code(healthy: Running) -> None:
     for name in ("one", "two"):
         assert healthy.infer(name, text()).json()["outputs"][0]["data"] == [name]
 
 
-def test_a_reload_sees_new_code_and_a_failed_one_keeps_the_old(healthy: Running) -> None:
+def test_reload_runs_new_code_and_failed_reload_keeps_old(healthy: Running) -> None:
     at = healthy.folder / "reloaded"
     assert healthy.infer("reloaded", text()).json()["outputs"][0]["data"] == ["reloaded"]
 
@@ -196,7 +196,7 @@ def test_a_reload_sees_new_code_and_a_failed_one_keeps_the_old(healthy: Running)
     assert healthy.infer("reloaded", text()).json()["outputs"][0]["data"] == ["newer"]
 
 
-def test_a_model_that_fails_to_load_later_takes_nobody_out_of_service(healthy: Running) -> None:
+def test_late_load_failure_keeps_other_models_ready(healthy: Running) -> None:
     write_model(healthy.folder, "raises", "loading.Raises", LOADING)
 
     assert load(healthy, "raises").status_code == 500
@@ -206,7 +206,7 @@ def test_a_model_that_fails_to_load_later_takes_nobody_out_of_service(healthy: R
     healthy.probe()
 
 
-def test_files_that_change_are_reloaded_when_asked(serve, tmp_path) -> None:
+def test_changed_files_reload_on_request(serve, tmp_path) -> None:
     folder = tmp_path / "models"
     at = write_model(folder, "one", "model.Model", CODE)
     (at / "sibling.py").write_text("WORD = 'before'")
@@ -223,7 +223,7 @@ def test_files_that_change_are_reloaded_when_asked(serve, tmp_path) -> None:
     eventually(changed, 15)
 
 
-def test_unloading_lets_calls_finish_and_then_the_model_is_gone(healthy: Running) -> None:
+def test_unload_drains_calls_and_removes_model(healthy: Running) -> None:
     with ThreadPoolExecutor() as pool:
         answer = pool.submit(healthy.infer, "slow", text(id="last", parameters={"seconds": 1}))
         eventually(lambda: healthy.noted("start last"))
@@ -240,7 +240,7 @@ def test_unloading_lets_calls_finish_and_then_the_model_is_gone(healthy: Running
     assert load(healthy, "nobody", "unload").status_code == 404
 
 
-def test_unloading_an_endless_stream_ends_it_after_the_grace(serve, tmp_path) -> None:
+def test_unload_ends_endless_stream_after_grace_period(serve, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "streaming", "faulty_models.Streaming")
     (folder / "settings.json").write_text('{"shutdown_grace": 0.5}')
@@ -254,7 +254,7 @@ def test_unloading_an_endless_stream_ends_it_after_the_grace(serve, tmp_path) ->
     assert server.noted("finally endless")
 
 
-def test_reloading_under_load_loses_nothing(healthy: Running) -> None:
+def test_reload_under_load_loses_no_call(healthy: Running) -> None:
     done = threading.Event()
     statuses: list[int] = []
 
@@ -276,7 +276,7 @@ def test_reloading_under_load_loses_nothing(healthy: Running) -> None:
     assert set(statuses) == {200}
 
 
-def test_many_loads_and_unloads_at_once_end_well(healthy: Running) -> None:
+def test_concurrent_loads_and_unloads_finish(healthy: Running) -> None:
     with ThreadPoolExecutor(16) as pool:
         actions = [("a", "load"), ("a", "unload"), ("b", "load"), ("b", "unload")] * 32
         answers = list(pool.map(lambda job: load(healthy, *job).status_code, actions))
@@ -288,7 +288,7 @@ def test_many_loads_and_unloads_at_once_end_well(healthy: Running) -> None:
     healthy.probe()
 
 
-def test_a_model_whose_folder_goes_keeps_serving(healthy: Running) -> None:
+def test_model_with_deleted_folder_keeps_serving(healthy: Running) -> None:
     shutil.rmtree(healthy.folder / "gone")
 
     assert healthy.infer("gone", fp32([1.0])).status_code == 200
@@ -298,7 +298,7 @@ def test_a_model_whose_folder_goes_keeps_serving(healthy: Running) -> None:
 @pytest.mark.parametrize(
     "name", ["..%2f..%2fetc", "%2e%2e", "..", "a%00b", "a%5c..%5cb", "%2fetc%2fpasswd", "nobody"]
 )
-def test_names_that_leave_the_folder_find_nothing(server: Running, name: str) -> None:
+def test_path_traversal_names_are_not_found(server: Running, name: str) -> None:
     assert load(server, name).status_code in (400, 404)
     assert server.infer(name, text()).status_code in (400, 404)
     server.probe()
@@ -308,12 +308,12 @@ def test_names_that_leave_the_folder_find_nothing(server: Running, name: str) ->
     "parameters",
     [{"config": "{}"}, {"implementation": "os.system"}, {"uri": "http://x"}, {"file:1/m.py": "eA=="}],
 )
-def test_a_load_takes_a_name_only(server: Running, parameters: dict) -> None:
+def test_load_accepts_only_a_name(server: Running, parameters: dict) -> None:
     assert load(server, "echo", json={"parameters": parameters}).status_code == 400
     server.probe()
 
 
-def test_beyond_loopback_the_repository_is_closed_unless_opened(start, tmp_path) -> None:
+def test_repository_is_closed_beyond_loopback_by_default(start, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", GOOD)
     server = start(folder, "--host", "0.0.0.0")
@@ -333,7 +333,7 @@ def test_beyond_loopback_the_repository_is_closed_unless_opened(start, tmp_path)
     assert httpx.post(f"{opened.url}/v2/repository/index").status_code == 200
 
 
-def test_one_model_folder_and_a_model_from_the_environment(serve, tmp_path) -> None:
+def test_single_model_folder_and_model_from_environment(serve, tmp_path) -> None:
     folder = write_model(tmp_path, "single", GOOD)
     assert serve(folder).infer("single", fp32([1.0])).status_code == 200
 
@@ -346,7 +346,7 @@ def test_one_model_folder_and_a_model_from_the_environment(serve, tmp_path) -> N
     assert server.infer("from-env", fp32([1.0])).status_code == 200
 
 
-def test_thousands_of_models_are_indexed_while_the_server_answers(start, tmp_path) -> None:
+def test_thousands_of_models_are_indexed_while_serving(start, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", GOOD)
     for number in range(2_000):
@@ -367,7 +367,7 @@ class Heavy(MLModel):
 """
 
 
-def test_an_unloaded_model_gives_its_memory_back(serve, tmp_path) -> None:
+def test_unloaded_model_frees_memory(serve, tmp_path) -> None:
     folder = tmp_path / "models"
     write_model(folder, "echo", GOOD)
     write_model(folder, "heavy", "heavy.Heavy", HEAVY)

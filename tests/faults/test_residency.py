@@ -136,7 +136,7 @@ def test_twelve_models_serve_under_a_limit_for_four(serve) -> None:
     assert "in memory" in reasons(server)[calls[-1]]
 
 
-def test_every_door_waits_for_the_first_load(serve) -> None:
+def test_every_transport_waits_for_first_load(serve) -> None:
     names = ("rest", "sse", "rpc", "bidi", "first", "second", "metadata", "socket")
     server = serve({name: {"load": "demand"} for name in names})
     with httpx.Client(base_url=server.url, timeout=20) as client:
@@ -166,14 +166,14 @@ def test_every_door_waits_for_the_first_load(serve) -> None:
         assert json.loads(socket.recv(timeout=20))["model_name"] == "socket"
 
 
-def test_a_deadline_passes_while_a_model_loads(serve) -> None:
+def test_deadline_expires_during_load(serve) -> None:
     server = serve({"m": {"load": "demand"}})
     late = server.infer("m", fp32([1.0]), headers={"x-request-timeout": "0.001"})
     assert late.status_code == 504, late.text
     eventually(lambda: server.infer("m", fp32([1.0])).status_code == 200, 20)
 
 
-def test_what_cannot_fit_is_refused_and_says_why(serve) -> None:
+def test_oversized_model_is_refused_with_reason(serve) -> None:
     server = serve({"large": {"megabytes": 300, "load": "demand"}}, max_memory="200MB")
     for _ in range(2):
         refused = server.infer("large", fp32([1.0]))
@@ -183,7 +183,7 @@ def test_what_cannot_fit_is_refused_and_says_why(serve) -> None:
         assert "200 MB" in refused.json()["error"]
 
 
-def test_an_idle_model_leaves_and_a_pinned_one_stays(serve) -> None:
+def test_idle_model_is_evicted_and_pinned_one_stays(serve) -> None:
     server = serve({"idle": {}, "kept": {"pinned": True}}, idle_unload=0.5)
     first = pid_of(server.infer("idle", fp32([1.0])))
     eventually(lambda: reasons(server)["idle"] == "the next call loads it", 20)
@@ -192,7 +192,7 @@ def test_an_idle_model_leaves_and_a_pinned_one_stays(serve) -> None:
     assert pid_of(server.infer("idle", fp32([1.0]))) != first
 
 
-def test_an_unload_that_never_ends_holds_no_memory(serve) -> None:
+def test_hung_unload_reserves_no_memory(serve) -> None:
     server = serve({"stuck": {}}, idle_unload=0.5, parallel_workers_timeout=1)
     first = pid_of(server.infer("stuck", fp32([1.0])))
     eventually(lambda: reasons(server)["stuck"] == "the next call loads it", 20)
@@ -201,9 +201,7 @@ def test_an_unload_that_never_ends_holds_no_memory(serve) -> None:
 
 @pytest.mark.parametrize("mode", ["once", "device"])
 @pytest.mark.parametrize("settings", [{"idle_unload": 600}, {"max_memory": "2GB"}])
-def test_a_call_that_runs_out_of_memory_runs_once_more_in_a_new_worker(
-    serve, mode: str, settings: dict
-) -> None:
+def test_out_of_memory_call_is_retried_once_in_new_worker(serve, mode: str, settings: dict) -> None:
     server = serve({"m": {}, "other": {}}, **settings)
     before = pid_of(server.infer("m", text()))
     assert pid_of(server.infer("m", text(parameters={"mode": mode}))) != before
@@ -211,7 +209,7 @@ def test_a_call_that_runs_out_of_memory_runs_once_more_in_a_new_worker(
     pid_of(server.infer("other", text()))
 
 
-def test_a_call_that_runs_out_of_memory_twice_gets_a_typed_error(serve) -> None:
+def test_second_out_of_memory_is_a_typed_error(serve) -> None:
     server = serve({"m": {}}, max_memory="2GB")
     failed = server.infer("m", text(id="a", parameters={"mode": "always"}))
     assert failed.status_code == 503
@@ -220,13 +218,13 @@ def test_a_call_that_runs_out_of_memory_twice_gets_a_typed_error(serve) -> None:
     eventually(lambda: server.infer("m", text()).status_code == 200, 20)
 
 
-def test_a_spare_worker_takes_the_next_model(serve) -> None:
+def test_spare_worker_loads_next_model(serve) -> None:
     server = serve({"m": {"load": "demand"}}, spare_workers=1)
     spare = eventually(server.workers, 20)
     assert [pid_of(server.infer("m", fp32([1.0])))] == spare
     eventually(lambda: len(server.workers()) == 2, 20)
 
 
-def test_settings_that_front_ends_cannot_share_end_the_start(serve) -> None:
+def test_incompatible_front_end_settings_abort_startup(serve) -> None:
     with pytest.raises(AssertionError, match="need frontends 1"):
         serve({"m": {}}, max_memory="1GB", frontends=2)

@@ -83,7 +83,7 @@ def asking(name: object, model: str = "echo", into: dict[str, Any] | None = None
     return {"inputs": [tensor], "outputs": [{"name": "x", **(into or place(name, offset=SIZE))}]}
 
 
-def test_calls_go_on_while_somebody_shortens_their_memory(server: Running, made: Made) -> None:
+def test_calls_continue_while_client_truncates_memory(server: Running, made: Made) -> None:
     file = made()
     assert region(server, file).status_code == 200
     done, answered = threading.Event(), Counter()
@@ -116,7 +116,7 @@ def test_calls_go_on_while_somebody_shortens_their_memory(server: Running, made:
     server.probe()
 
 
-def test_a_call_in_progress_keeps_the_memory_that_it_began_with(server: Running, made: Made) -> None:
+def test_running_call_keeps_its_memory(server: Running, made: Made) -> None:
     first, other = made(), made()
     assert region(server, first, "swapped").status_code == 200
     with ThreadPoolExecutor(1) as pool:
@@ -151,7 +151,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
-def test_what_describes_no_place_in_a_region_is_refused(server: Running, made: Made, wrong: dict) -> None:
+def test_invalid_region_range_is_refused(server: Running, made: Made, wrong: dict) -> None:
     file = made()
     assert region(server, file).status_code == 200
     name, described = wrong.get("name", file.name), {key: wrong[key] for key in wrong if key != "name"}
@@ -175,7 +175,9 @@ def test_what_describes_no_place_in_a_region_is_refused(server: Running, made: M
         ("bool_param", True),
     ],
 )
-def test_over_grpc_too(server: Running, made: Made, kind: str, value: object) -> None:
+def test_invalid_region_range_is_refused_over_grpc(
+    server: Running, made: Made, kind: str, value: object
+) -> None:
     file = made()
     with grpc.insecure_channel(server.grpc) as channel:
         stub = GRPCInferenceServiceStub(channel)
@@ -194,7 +196,7 @@ def test_over_grpc_too(server: Running, made: Made, kind: str, value: object) ->
         stub.SystemSharedMemoryUnregister(SystemSharedMemoryUnregisterRequest(name=file.name))
 
 
-def test_a_refused_place_is_in_the_access_log(server: Running) -> None:
+def test_refused_region_is_in_access_log(server: Running) -> None:
     def refusals() -> int:
         return server.text().count("infer echo: invalid, ")
 
@@ -211,14 +213,14 @@ def test_a_refused_place_is_in_the_access_log(server: Running) -> None:
 @pytest.mark.parametrize(
     "key", ["/../etc/passwd", "../../etc/passwd", "/etc/passwd", "//x", "..", "", "a\0b"]
 )
-def test_a_key_leads_nowhere_else(server: Running, made: Made, key: str) -> None:
+def test_key_path_traversal_is_refused(server: Running, made: Made, key: str) -> None:
     refused = region(server, made(), "elsewhere", key=key, byte_size=1)
     assert refused.status_code == 400
     assert not any(word in refused.text for word in ("passwd", "/dev/shm", "Errno"))
 
 
 @pytest.mark.parametrize("offset", [-1, 2**63, 2**64 - 1, "0", 0.5, None])
-def test_a_region_is_not_longer_than_its_memory(server: Running, made: Made, offset: object) -> None:
+def test_region_cannot_exceed_its_memory(server: Running, made: Made, offset: object) -> None:
     file = made()
     answer = region(server, file, offset=offset)
     assert (answer.status_code, file.name in answer.text) == (400, False), answer.text
@@ -226,7 +228,7 @@ def test_a_region_is_not_longer_than_its_memory(server: Running, made: Made, off
     assert region(server, file, byte_size=2**64).status_code == 400
 
 
-def test_regions_are_counted_and_their_files_closed(server: Running, made: Made) -> None:
+def test_regions_are_counted_and_files_closed(server: Running, made: Made) -> None:
     file, most = made(), 1024
 
     def opened() -> int:
@@ -267,7 +269,7 @@ def served_with_keys(tmp_path: Path, *principals: str) -> tuple[Running, dict[st
     return Running(folder, within=60), {who: {"authorization": f"Bearer {keys[who]}"} for who in keys}
 
 
-def test_a_principal_has_a_quarter_of_the_regions_over_grpc_web(tmp_path: Path, made: Made) -> None:
+def test_principal_has_quarter_of_regions_over_grpc_web(tmp_path: Path, made: Made) -> None:
     server, headers = served_with_keys(tmp_path, "ann", "bob")
     keys = {"ann": made().name, "bob": made().name}
 
@@ -284,7 +286,7 @@ def test_a_principal_has_a_quarter_of_the_regions_over_grpc_web(tmp_path: Path, 
     assert server.stop() == 0
 
 
-def test_regions_of_one_principal_are_nobody_elses(tmp_path: Path, made: Made) -> None:
+def test_regions_are_private_to_their_principal(tmp_path: Path, made: Made) -> None:
     file = made()
     server, headers = served_with_keys(tmp_path, "ann", "bob", "eve")
     url = f"{server.url}/v2/systemsharedmemory"

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_no_call_is_lost_under_kills_and_reloads() -> None:
+def test_kills_and_reloads_lose_no_call() -> None:
     """One round. What the server keeps is compared by the long form, because caches fill for minutes."""
     soak = subprocess.run(
         [sys.executable, "-m", "scripts.soak", "--seconds", "10", "--rounds", "0"],

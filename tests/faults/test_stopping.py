@@ -65,7 +65,7 @@ def grpc_stream(server: Running) -> grpc.StatusCode:
     return failure.value.code()
 
 
-def test_endless_streams_get_a_last_event_and_the_process_ends_though_an_unload_blocks(served) -> None:
+def test_endless_streams_get_last_event_and_hung_unload_is_killed(served) -> None:
     servers = served("def unload(self):")
     endless = text(id="sse", parameters={"items": 10**6, "delay": 0.1})
     with ThreadPoolExecutor(2 * len(servers)) as pool:
@@ -87,7 +87,7 @@ def test_endless_streams_get_a_last_event_and_the_process_ends_though_an_unload_
 
 
 @pytest.mark.parametrize(("loop", "exit_code"), [("server", 1), ("own", 0)])
-def test_an_unload_that_keeps_its_event_loop_has_its_process_ended(served, loop: str, exit_code: int) -> None:
+def test_unload_blocking_event_loop_is_killed(served, loop: str, exit_code: int) -> None:
     servers = served("async def unload(self):", loop=loop)
     for server in servers:
         server.process.send_signal(signal.SIGTERM)

@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "models"
 
 
-def test_process_1_leaves_no_zombies(start, folder: Path) -> None:
+def test_pid_1_leaves_no_zombies(start, folder: Path) -> None:
     write_model(folder, "orphans", "orphans.Orphans", ORPHANS)
     server = start(folder, under=isolated("--pid", "--mount-proc"), INFERSTREAM_PARALLEL_WORKERS="1")
     [first] = server.workers()  # in the eyes of `unshare` the server is the only child
@@ -67,9 +67,10 @@ def test_process_1_leaves_no_zombies(start, folder: Path) -> None:
     eventually(lambda: server.infer("echo", fp32([1.0])).status_code == 200, 60)
     eventually(lambda: len(children()) == 1 and "Z" not in children().values(), 30)
     assert set(children()).isdisjoint(before)
+    os.kill(first, signal.SIGTERM)  # `unshare` does not pass it on
 
 
-def test_a_container_without_rights_and_a_disk_to_write_serves(serve, folder: Path) -> None:
+def test_unprivileged_read_only_container_serves(serve, folder: Path) -> None:
     read_only = isolated("--mount", "sh", "-c", READ_ONLY, "sh", str(folder.parent))
     server = serve(folder, under=read_only)
     server.probe()
@@ -88,7 +89,7 @@ def test_a_full_disk_serves(serve, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not CLOCKS, reason="libfaketime is not installed")
-def test_a_clock_that_jumps_moves_no_time_limit(serve, folder: Path, tmp_path: Path) -> None:
+def test_clock_jump_does_not_move_time_limit(serve, folder: Path, tmp_path: Path) -> None:
     clock = tmp_path / "clock"
     clock.write_text("+0")
     server = serve(

@@ -62,7 +62,7 @@ def ended(limited: Running) -> dict[str, httpx.Response]:
 
 
 @pytest.mark.parametrize("model", ["waits", "cached", "batched"])
-def test_a_single_call_ends_and_frees_its_place(limited: Running, ended, model: str) -> None:
+def test_timed_out_call_frees_its_slot(limited: Running, ended, model: str) -> None:
     assert (ended[model].status_code, ended[model].json()["error"]) == (
         504,
         "The deadline of the request has passed.",
@@ -73,15 +73,15 @@ def test_a_single_call_ends_and_frees_its_place(limited: Running, ended, model: 
 
 
 @pytest.mark.parametrize("model", ["null", "zero"])
-def test_null_and_zero_are_no_limit(ended, model: str) -> None:
+def test_null_and_zero_mean_no_limit(ended, model: str) -> None:
     assert ended[model].status_code == 200
 
 
-def test_a_stream_is_not_limited(ended) -> None:
+def test_stream_is_not_limited(ended) -> None:
     assert ended["streaming"].text.count("item") == 3
 
 
-def test_over_grpc_it_is_a_deadline(limited: Running) -> None:
+def test_grpc_time_limit_is_a_deadline(limited: Running) -> None:
     message = ModelInferRequest(model_name="waits")
     message.parameters["seconds"].int64_param = 600
     tensor = message.inputs.add(name="text", datatype="BYTES", shape=[1])

@@ -81,7 +81,7 @@ EARLY_ERRORS = {
 
 
 @pytest.mark.parametrize("case", EARLY_ERRORS)
-def test_an_early_error_waits_for_the_answers_before_it(stream, case: str) -> None:
+def test_early_error_waits_for_previous_responses(stream, case: str) -> None:
     model, fields = EARLY_ERRORS[case]
     asked = stream(TRITON)
     asked.ask("slow", id="first", parameters={"seconds": 0.5})
@@ -98,7 +98,7 @@ def test_an_early_error_waits_for_the_answers_before_it(stream, case: str) -> No
     assert not answers[3].error_message
 
 
-def test_tritons_own_client_gets_errors_in_order(server: Running) -> None:
+def test_triton_client_receives_errors_in_order(server: Running) -> None:
     from tritonclient.grpc import InferenceServerClient
 
     told: queue.Queue = queue.Queue()
@@ -115,7 +115,7 @@ def test_tritons_own_client_gets_errors_in_order(server: Running) -> None:
     assert [answers[0][0].get_response().id, answers[2][0].get_response().id] == ["1", "3"]
 
 
-def test_an_answer_that_waits_for_its_turn_keeps_no_slot(server: Running, stream) -> None:
+def test_waiting_response_keeps_no_slot(server: Running, stream) -> None:
     asked = stream(TRITON)
     asked.ask("slow", id="turn-1", parameters={"seconds": 30})
     asked.ask("limited", id="turn-2", parameters={"seconds": 0})
@@ -126,7 +126,7 @@ def test_an_answer_that_waits_for_its_turn_keeps_no_slot(server: Running, stream
 
 
 @pytest.mark.parametrize("case", EARLY_ERRORS)
-def test_the_first_error_ends_a_stream_whose_client_never_half_closes(server: Running, stream, case) -> None:
+def test_first_error_ends_stream_without_half_close(server: Running, stream, case) -> None:
     model, fields = EARLY_ERRORS[case]
     name = f"others {case}"
     asked = stream(FATAL)
@@ -142,7 +142,7 @@ def test_the_first_error_ends_a_stream_whose_client_never_half_closes(server: Ru
     server.probe()
 
 
-def test_the_first_error_ends_a_stream_that_others_are_writing_to(server: Running, stream) -> None:
+def test_first_error_ends_stream_with_concurrent_requests(server: Running, stream) -> None:
     asked = stream(FATAL)
     for _ in range(4):
         asked.ask("spinning", id="written", parameters={"size": 10_000})
@@ -155,7 +155,7 @@ def test_the_first_error_ends_a_stream_that_others_are_writing_to(server: Runnin
 
 
 @pytest.mark.parametrize("metadata", [TRITON, MLSERVER])
-def test_garbage_after_a_good_request_ends_the_stream(server: Running, stream, metadata) -> None:
+def test_garbage_after_valid_request_ends_stream(server: Running, stream, metadata) -> None:
     asked = stream(metadata)
     asked.ask("both", id="good")
     next(asked.answers)
@@ -169,7 +169,7 @@ def test_garbage_after_a_good_request_ends_the_stream(server: Running, stream, m
 
 
 @pytest.mark.parametrize("model", ["slow", "spinning"])
-def test_garbage_ends_a_stream_that_is_still_being_answered(server: Running, stream, model: str) -> None:
+def test_garbage_ends_stream_in_progress(server: Running, stream, model: str) -> None:
     asked = stream(TRITON)
     asked.ask(model, id=f"unanswered {model}", parameters={"seconds": 60})
     eventually(lambda: server.noted(f"start unanswered {model}"))
@@ -180,7 +180,7 @@ def test_garbage_ends_a_stream_that_is_still_being_answered(server: Running, str
     server.probe()
 
 
-def test_garbage_right_behind_a_request_ends_the_stream_amid_its_answer(server: Running, stream) -> None:
+def test_garbage_after_request_ends_stream_mid_response(server: Running, stream) -> None:
     for _ in range(20):  # the answer's write has to be under way just then
         asked = stream(TRITON)
         asked.ask("both", id="answered")
@@ -189,7 +189,7 @@ def test_garbage_right_behind_a_request_ends_the_stream_amid_its_answer(server: 
     server.probe()
 
 
-def test_half_closing_early_loses_no_answer(server: Running, stream) -> None:
+def test_early_half_close_loses_no_response(server: Running, stream) -> None:
     asked = stream(TRITON)
     for i in range(100):
         asked.ask(

@@ -132,7 +132,7 @@ def bomb() -> bytes:
     ],
     ids=lambda message: repr(message)[:40],
 )
-def test_a_bad_message_is_answered_by_an_error_and_the_socket_lives(server: Running, message) -> None:
+def test_bad_message_is_an_error_and_keeps_websocket(server: Running, message) -> None:
     with talk(server, "streaming") as opened:
         opened.send(message)
         answer = receive(opened)
@@ -141,7 +141,7 @@ def test_a_bad_message_is_answered_by_an_error_and_the_socket_lives(server: Runn
         assert works(opened)
 
 
-def test_text_that_is_no_utf8_ends_the_socket(server: Running) -> None:
+def test_invalid_utf8_closes_websocket(server: Running) -> None:
     with Raw(server, "streaming") as raw:
         raw.send(frame(TEXT, b'{"id": "\xff"}'))
         assert raw.closed() == 1007
@@ -161,7 +161,7 @@ def test_text_that_is_no_utf8_ends_the_socket(server: Running) -> None:
     ],
     ids=["unmasked", "opcode", "continuation", "interleaved", "long-ping", "rsv1", "short-close"],
 )
-def test_frames_against_the_protocol_end_the_socket(server: Running, sent: bytes) -> None:
+def test_invalid_frames_close_websocket(server: Running, sent: bytes) -> None:
     with Raw(server, "streaming") as raw:
         raw.send(sent)
         assert raw.closed() == 1002
@@ -185,14 +185,14 @@ def test_a_bad_handshake_is_refused(server: Running, header: str) -> None:
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
-def test_a_foreign_page_is_refused_before_the_upgrade(server: Running, origin: str) -> None:
+def test_foreign_origin_is_refused_before_upgrade(server: Running, origin: str) -> None:
     with pytest.raises(InvalidStatus) as refused, talk(server, "streaming", origin=origin):
         pass
     assert refused.value.response.status_code == 403
     assert json.loads(refused.value.response.body)["error"]
 
 
-def test_a_name_that_was_made_to_lead_here_is_refused(server: Running) -> None:
+def test_dns_rebinding_host_is_refused(server: Running) -> None:
     with socket.create_connection(("127.0.0.1", server.http_port), timeout=10) as connection:
         connection.sendall(
             b"GET /v2/models/echo/stream HTTP/1.1\r\nHost: evil.example\r\nOrigin: http://evil.example\r\n"
@@ -202,7 +202,7 @@ def test_a_name_that_was_made_to_lead_here_is_refused(server: Running) -> None:
         assert connection.recv(100).startswith(b"HTTP/1.1 403 ")
 
 
-def test_the_servers_own_pages_and_listed_ones_may(server: Running, serve, tmp_path) -> None:
+def test_own_and_listed_origins_are_allowed(server: Running, serve, tmp_path) -> None:
     with talk(server, "streaming", origin=server.url) as opened:
         assert works(opened)
     folder = tmp_path / "models"
@@ -247,7 +247,7 @@ def test_a_deflate_bomb_is_1009(server: Running, full: bool) -> None:
     server.probe()
 
 
-def test_a_million_empty_fragments_are_not_taken(server: Running) -> None:
+def test_a_million_empty_fragments_are_refused(server: Running) -> None:
     before = server.rss()
     with Raw(server, "streaming") as raw:
         with suppress(OSError):
@@ -259,7 +259,7 @@ def test_a_million_empty_fragments_are_not_taken(server: Running) -> None:
     server.probe()
 
 
-def test_a_message_in_pieces_is_one(server: Running) -> None:
+def test_fragmented_message_is_joined(server: Running) -> None:
     with talk(server, "streaming") as opened:
         whole = json.dumps(text(id="pieces", parameters={"items": 0}))
         opened.send(list(whole))
@@ -267,7 +267,7 @@ def test_a_message_in_pieces_is_one(server: Running) -> None:
 
 
 @pytest.mark.parametrize("kind", [PING, PONG], ids=["ping", "pong"])
-def test_a_flood_of_pings_ends_the_socket(server: Running, kind: int) -> None:
+def test_ping_flood_closes_websocket(server: Running, kind: int) -> None:
     before = server.rss()
     with Raw(server, "streaming") as raw:
         with suppress(OSError):
@@ -278,12 +278,12 @@ def test_a_flood_of_pings_ends_the_socket(server: Running, kind: int) -> None:
     server.probe()
 
 
-def test_pings_are_answered(server: Running) -> None:
+def test_pings_are_answered_with_pongs(server: Running) -> None:
     with talk(server, "streaming") as opened:
         assert opened.ping().wait(5)
 
 
-def test_so_many_requests_at_once_and_one_more_is_refused(server: Running, workers: int) -> None:
+def test_request_over_concurrency_limit_is_refused(server: Running, workers: int) -> None:
     with talk(server, "streaming") as opened:
         for i in range(65):
             opened.send(json.dumps(text(id=f"many{workers}-{i}", parameters={"before": 30})))
@@ -297,7 +297,7 @@ def test_so_many_requests_at_once_and_one_more_is_refused(server: Running, worke
     eventually(lambda: noted("finally") == 64)
 
 
-def test_answers_nobody_reads_stop_the_server_from_reading(server: Running) -> None:
+def test_unread_responses_pause_reading(server: Running) -> None:
     before = server.rss()
     with Raw(server, "streaming") as raw:
         raw.socket.settimeout(1)
@@ -308,7 +308,7 @@ def test_answers_nobody_reads_stop_the_server_from_reading(server: Running) -> N
         server.probe()
 
 
-def test_parts_nobody_takes_stop_the_server_from_reading(server: Running, workers: int) -> None:
+def test_unconsumed_parts_pause_reading(server: Running, workers: int) -> None:
     name = f"heap{workers}"
     before = server.rss()
     with Raw(server, "streaming") as raw:
@@ -324,7 +324,7 @@ def test_parts_nobody_takes_stop_the_server_from_reading(server: Running, worker
     eventually(lambda: server.noted(f"finally {name}"))
 
 
-def test_every_part_arrives_though_the_model_is_slow_to_take_them(server: Running) -> None:
+def test_slow_model_receives_every_part(server: Running) -> None:
     with talk(server, "both") as opened:
         for i in range(200):
             part = "first" if i == 0 else "last" if i == 199 else "next"
@@ -349,7 +349,7 @@ def strict(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
     assert running.stop() == 0, running.text()
 
 
-def test_a_client_that_answers_no_ping_is_closed_and_its_models_ended(strict: Running) -> None:
+def test_missing_pong_closes_websocket_and_ends_models(strict: Running) -> None:
     with Raw(strict, "streaming") as raw:
         raw.ask(id="mute", parameters={"items": 10**6, "delay": 0.05})
         eventually(lambda: strict.noted("start mute"))
@@ -360,13 +360,13 @@ def test_a_client_that_answers_no_ping_is_closed_and_its_models_ended(strict: Ru
     strict.probe()
 
 
-def test_a_client_that_only_answers_pings_may_stay(strict: Running) -> None:
+def test_client_that_only_pongs_stays_connected(strict: Running) -> None:
     with talk(strict, "streaming") as opened:
         opened.send(json.dumps(text(id="quiet", parameters={"items": 2, "delay": 2.5})))
         assert [receive(opened)["parameters"]["triton_final_response"] for _ in range(3)] == [0, 0, 1]
 
 
-def test_a_client_that_reads_nothing_is_dropped(strict: Running) -> None:
+def test_stalled_reader_is_dropped(strict: Running) -> None:
     with Raw(strict, "spinning") as raw:
         raw.ask(id="stall", parameters={"size": 65536})
         eventually(lambda: strict.noted("finally stall"), 8)
@@ -374,7 +374,7 @@ def test_a_client_that_reads_nothing_is_dropped(strict: Running) -> None:
 
 
 @pytest.mark.parametrize("how", ["reset", "fin", "close"])
-def test_leaving_ends_every_model(server: Running, workers: int, how: str) -> None:
+def test_disconnect_ends_every_model(server: Running, workers: int, how: str) -> None:
     name = f"gone-{how}{workers}"
     with Raw(server, "streaming") as raw:
         for i in range(10):
@@ -390,7 +390,7 @@ def test_leaving_ends_every_model(server: Running, workers: int, how: str) -> No
     server.probe()
 
 
-def test_a_slow_reader_can_still_cancel(server: Running, workers: int) -> None:
+def test_slow_reader_can_cancel(server: Running, workers: int) -> None:
     name = f"buried{workers}"
     with Raw(server, "spinning") as raw:
         raw.ask(id=name, parameters={"size": 65536})
@@ -399,7 +399,7 @@ def test_a_slow_reader_can_still_cancel(server: Running, workers: int) -> None:
         eventually(lambda: server.noted(f"finally {name}"))
 
 
-def test_a_request_that_is_cancelled_in_the_same_packet_counts_as_cancelled(server: Running) -> None:
+def test_request_cancelled_in_same_packet_counts_as_cancelled(server: Running) -> None:
     def counted() -> list[float]:
         calls = server.metric("inferstream_calls_total", model="slow", end="cancelled")
         return [calls, server.metric("inferstream_queue_dropped_total", model="slow", reason="cancelled")]
@@ -424,7 +424,7 @@ def test_a_request_that_is_cancelled_in_the_same_packet_counts_as_cancelled(serv
     ],
     ids=["cancels", "parts", "fragments", "nonsense"],
 )
-def test_messages_without_an_end_are_not_kept_unread(server: Running, data: bytes) -> None:
+def test_endless_messages_are_not_buffered(server: Running, data: bytes) -> None:
     """What one connection sends faster than it is parsed stays in its own buffers, however little is answered."""
     before, flood, sent = server.rss(), memoryview(data * 20_000), 0
     with Raw(server, "echo") as opened:

@@ -103,7 +103,7 @@ def reason(server: Running, model: str) -> str:
     return next(entry["reason"] for entry in index if entry["name"] == model)
 
 
-def test_a_model_that_crashes_while_all_are_loading_leaves_the_others_alone(started, folder) -> None:
+def test_crash_during_parallel_load_is_isolated(started, folder) -> None:
     write_model(folder, "crashing", "crashing.Model", CRASHING)
     server = started()
     for other in ("echo", "deadly"):  # each may have been in the worker that crashed, and is loaded again
@@ -116,7 +116,7 @@ def test_a_model_that_crashes_while_all_are_loading_leaves_the_others_alone(star
     eventually(lambda: len(server.workers()) == 2)
 
 
-def test_a_load_that_fails_leaves_no_workers_behind(started, folder) -> None:
+def test_failed_load_leaves_no_workers(started, folder) -> None:
     server = started(workers=0)
     write_model(folder, "broken", "broken.Model", "import nothing_like_it", parallel_workers=2)
     for _ in range(3):
@@ -125,7 +125,7 @@ def test_a_load_that_fails_leaves_no_workers_behind(started, folder) -> None:
     assert server.metric("inferstream_workers") == 0
 
 
-def test_a_model_that_fails_in_one_worker_is_kept_in_none(started, folder) -> None:
+def test_failure_in_one_worker_unloads_all(started, folder) -> None:
     server = started(workers=3)
     write_model(folder, "half", "half.Model", HEAD + FAILS_IN_THE_SECOND)
     assert change(server, "half", "load").status_code == 500
@@ -134,7 +134,7 @@ def test_a_model_that_fails_in_one_worker_is_kept_in_none(started, folder) -> No
     server.probe()
 
 
-def test_a_python_that_cannot_be_run_fails_the_load_at_once(started, folder, tmp_path) -> None:
+def test_missing_python_executable_fails_load_at_once(started, folder, tmp_path) -> None:
     server = started(workers=0)
     python = tmp_path / "environment" / "bin" / "python"
     python.parent.mkdir(parents=True)
@@ -151,7 +151,7 @@ def test_a_python_that_cannot_be_run_fails_the_load_at_once(started, folder, tmp
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "text"])
-def test_a_damaged_environment_fails_its_model_alone(started, folder, tmp_path, damage: str) -> None:
+def test_damaged_environment_fails_only_its_model(started, folder, tmp_path, damage: str) -> None:
     model = write_model(
         folder, "odd", "odd.Model", HEAD, parameters={"environment_tarball": "environment.tar.gz"}
     )
@@ -174,7 +174,7 @@ def test_a_damaged_environment_fails_its_model_alone(started, folder, tmp_path, 
     assert list((tmp_path / "unpacked").iterdir()) == []
 
 
-def test_an_environment_that_would_change_a_file_outside_fails_its_model(started, folder, tmp_path) -> None:
+def test_environment_with_path_traversal_fails_its_model(started, folder, tmp_path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("untouched")
     secret.chmod(0o600)
@@ -194,7 +194,7 @@ def test_an_environment_that_would_change_a_file_outside_fails_its_model(started
     assert list((tmp_path / "unpacked").iterdir()) == []
 
 
-def test_unloading_does_not_wait_for_a_worker_that_is_blocked(started, folder) -> None:
+def test_unload_does_not_wait_for_blocked_worker(started, folder) -> None:
     write_model(folder, "other", "faulty_models.Echo", name="other")
     server = started(workers=1, parallel_workers_timeout=1)
     with ThreadPoolExecutor(1) as pool:
@@ -210,7 +210,7 @@ def test_unloading_does_not_wait_for_a_worker_that_is_blocked(started, folder) -
         assert blocking.result().status_code == 503
 
 
-def test_processes_that_a_model_starts_can_be_terminated(started, folder) -> None:
+def test_child_processes_of_model_can_be_terminated(started, folder) -> None:
     write_model(folder, "children", "children.Model", HEAD + CHILDREN)
     server = started(workers=1)
     assert server.infer("children", text()).json()["outputs"][0]["data"] == ["[-15, -15]"]

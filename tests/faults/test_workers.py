@@ -70,7 +70,7 @@ def submit(pool: ThreadPoolExecutor, server: Running, names: list[str], seconds:
     return calls
 
 
-def test_a_killed_worker_fails_only_what_it_had_started(started) -> None:
+def test_killed_worker_fails_only_its_running_calls(started) -> None:
     server = started()
     before = server.workers()
     with ThreadPoolExecutor(8) as pool:
@@ -92,7 +92,7 @@ def test_a_killed_worker_fails_only_what_it_had_started(started) -> None:
 
 
 @pytest.mark.parametrize("mode", ["exit", "segfault", "kill", "close"])
-def test_a_model_that_ends_its_process_gets_an_error_and_a_new_process(started, mode: str) -> None:
+def test_model_that_exits_gets_error_and_new_process(started, mode: str) -> None:
     server = started()
     before = server.workers()
     answer = server.infer("deadly", text(id="d", parameters={"mode": mode}))
@@ -102,7 +102,7 @@ def test_a_model_that_ends_its_process_gets_an_error_and_a_new_process(started, 
     healed(server, before)
 
 
-def test_with_all_workers_gone_it_is_503_and_not_ready_until_they_are_back(started) -> None:
+def test_no_workers_is_503_and_not_ready_until_restart(started) -> None:
     server = started()
     before = server.workers()
     for pid in before:
@@ -117,7 +117,7 @@ def test_with_all_workers_gone_it_is_503_and_not_ready_until_they_are_back(start
     healed(server, before)
 
 
-def test_a_stream_on_a_killed_worker_ends_with_an_error(started) -> None:
+def test_killed_worker_ends_stream_with_error(started) -> None:
     server = started(workers=1)
     with httpx.stream(
         "POST",
@@ -139,7 +139,7 @@ def test_a_stream_on_a_killed_worker_ends_with_an_error(started) -> None:
     rpc.close()
 
 
-def test_requests_that_waited_in_a_dead_worker_run_in_another(started, folder) -> None:
+def test_calls_queued_in_dead_worker_run_in_another(started, folder) -> None:
     write_model(folder, "where", "faulty_models.Where", name="where", worker_concurrency=1, max_concurrency=8)
     server = started()
     with ThreadPoolExecutor(8) as pool:
@@ -154,7 +154,7 @@ def test_requests_that_waited_in_a_dead_worker_run_in_another(started, folder) -
     assert server.metric("inferstream_calls_retried_total") == 2
 
 
-def test_a_hung_model_is_504_and_its_worker_is_replaced_while_others_go_on(started) -> None:
+def test_hung_model_is_504_and_its_worker_is_replaced(started) -> None:
     server = started()
     before = server.workers()
     with ThreadPoolExecutor(8) as pool:
@@ -166,7 +166,7 @@ def test_a_hung_model_is_504_and_its_worker_is_replaced_while_others_go_on(start
     assert server.infer("hung", text(parameters={"mode": "awake"})).status_code == 200
 
 
-def test_a_blocked_event_loop_is_replaced_too(started, folder) -> None:
+def test_worker_with_blocked_event_loop_is_replaced(started, folder) -> None:
     write_model(folder, "deadly", "faulty_models.Deadly", name="deadly", request_timeout=0.5)
     server = started()
     before = server.workers()
@@ -176,7 +176,7 @@ def test_a_blocked_event_loop_is_replaced_too(started, folder) -> None:
         server.probe()
 
 
-def test_everything_health_says_is_quick_while_models_burn(started) -> None:
+def test_health_responds_quickly_under_cpu_load(started) -> None:
     server = started()
     with ThreadPoolExecutor(8) as pool:
         url = f"{server.url}/v2/models/patient/infer"
@@ -189,7 +189,7 @@ def test_everything_health_says_is_quick_while_models_burn(started) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_blocking_code_is_told_that_nobody_waits(started, workers: int) -> None:
+def test_blocking_code_can_detect_cancellation(started, workers: int) -> None:
     server = started(workers)
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{server.url}/v2/models/patient/infer", json=text(id="left"), timeout=2)
@@ -201,20 +201,20 @@ def test_blocking_code_is_told_that_nobody_waits(started, workers: int) -> None:
     assert server.noted("start left False")
 
 
-def test_a_flood_of_output_blocks_nothing(started) -> None:
+def test_output_flood_does_not_block(started) -> None:
     server = started()
     assert server.infer("deadly", text(parameters={"mode": "flood"})).status_code == 200
     server.probe()
 
 
-def test_running_out_of_memory_is_an_error_of_that_request(started) -> None:
+def test_out_of_memory_fails_only_its_request(started) -> None:
     server = started()
     answer = server.infer("deadly", text(parameters={"mode": "memory"}))
     assert answer.status_code in (500, 503)
     server.probe()
 
 
-def test_what_a_model_started_goes_with_its_worker(started) -> None:
+def test_child_processes_end_with_worker(started) -> None:
     server = started()
     answer = server.infer("deadly", text(parameters={"mode": "child"}))
     child = int(answer.json()["outputs"][0]["data"][0])
@@ -223,7 +223,7 @@ def test_what_a_model_started_goes_with_its_worker(started) -> None:
     eventually(lambda: not Path(f"/proc/{child}").exists() or _state(child) == "Z")
 
 
-def test_no_worker_outlives_the_server(started) -> None:
+def test_workers_end_with_server(started) -> None:
     server = started()
     blocked = server.workers()
     with ThreadPoolExecutor(2) as pool:
@@ -258,7 +258,7 @@ def test_killing_workers_leaks_no_descriptors(started) -> None:
     assert max(counts[2:]) <= counts[1] + 2
 
 
-def test_large_tensors_travel_through_shared_memory_and_it_is_given_back(started) -> None:
+def test_large_tensors_use_and_release_shared_memory(started) -> None:
     server = started(workers=1)
     values = [float(i % 1000) for i in range(200_000)]
     with ThreadPoolExecutor(4) as pool:
@@ -273,7 +273,7 @@ def test_large_tensors_travel_through_shared_memory_and_it_is_given_back(started
     assert memory or not os.access(f"/proc/{server.process.pid}/map_files", os.R_OK)
 
 
-def test_a_model_that_cannot_be_imported_says_why_and_starts_no_loop(started, folder) -> None:
+def test_import_failure_is_reported_without_restart_loop(started, folder) -> None:
     write_model(folder, "broken", "broken.Model", "import nothing_like_it")
     server = started()
     index = httpx.post(f"{server.url}/v2/repository/index").json()
@@ -285,7 +285,7 @@ def test_a_model_that_cannot_be_imported_says_why_and_starts_no_loop(started, fo
     server.probe()
 
 
-def test_a_model_that_crashes_while_it_loads_leaves_the_others_alone(started, folder) -> None:
+def test_crash_during_load_is_isolated(started, folder) -> None:
     crash = "import os\nfrom inferstream import MLModel\nclass Model(MLModel):\n    async def load(self):\n        os._exit(7)\n"
     server = started(load_models_at_startup=True)
     write_model(folder, "crashing", "crashing.Model", crash)
@@ -298,7 +298,7 @@ def test_a_model_that_crashes_while_it_loads_leaves_the_others_alone(started, fo
     assert httpx.get(f"{server.url}/v2/health/ready").status_code == 200
 
 
-def test_a_reload_that_fails_keeps_the_old_version_and_loses_nothing(started, folder) -> None:
+def test_failed_reload_keeps_old_version_and_calls(started, folder) -> None:
     server = started()
     with ThreadPoolExecutor(2) as pool:
         running = submit(pool, server, ["old"], 2)
@@ -309,7 +309,7 @@ def test_a_reload_that_fails_keeps_the_old_version_and_loses_nothing(started, fo
         assert running[0].result().status_code == 200
 
 
-def test_a_models_own_readiness_is_seen(started, folder) -> None:
+def test_model_readiness_is_reported(started, folder) -> None:
     write_model(folder, "moody", "faulty_models.Moody", name="moody", parallel_workers=1)
     server = started(workers=0)
     assert server.infer("moody", text()).status_code == 200
@@ -317,7 +317,7 @@ def test_a_models_own_readiness_is_seen(started, folder) -> None:
     assert server.infer("moody", text()).status_code == 503
 
 
-def test_each_model_may_have_workers_of_its_own_on_devices_of_its_own(started, folder) -> None:
+def test_models_can_have_own_workers_and_devices(started, folder) -> None:
     write_model(
         folder, "devices", "faulty_models.Where", name="devices", parallel_workers=2, devices=["0", "1"]
     )
@@ -333,7 +333,7 @@ def test_each_model_may_have_workers_of_its_own_on_devices_of_its_own(started, f
     assert int(pid) == server.process.pid
 
 
-def test_devices_are_a_worker_each_and_auto_is_those_of_the_server(folder: Path) -> None:
+def test_each_device_gets_a_worker_and_auto_uses_server_devices(folder: Path) -> None:
     write_model(folder, "named", "faulty_models.Where", name="named", devices=["0", "MIG-a", "0"])
     write_model(folder, "auto", "faulty_models.Where", name="auto", devices="auto", parallel_workers=4)
     write_model(folder, "none", "faulty_models.Where", name="none", devices=["0"], parallel_workers=0)
@@ -354,7 +354,7 @@ def test_devices_are_a_worker_each_and_auto_is_those_of_the_server(folder: Path)
     ]
 
 
-def test_models_that_name_a_pool_share_its_workers_and_no_others(started, folder) -> None:
+def test_models_with_same_pool_share_workers(started, folder) -> None:
     for name, pool in (("left", "vision"), ("right", "vision"), ("other", "speech")):
         parameters = {"inference_pool_gid": pool}
         write_model(folder, name, "faulty_models.Where", name=name, parameters=parameters)
@@ -371,7 +371,7 @@ def test_models_that_name_a_pool_share_its_workers_and_no_others(started, folder
     assert len(set(pids.values())) == 5
 
 
-def test_a_model_runs_in_the_environment_it_brings(started, folder, tmp_path) -> None:
+def test_model_runs_in_its_packed_environment(started, folder, tmp_path) -> None:
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--copies", "--without-pip", environment], check=True)
     packages = next((environment / "lib").glob("python*")) / "site-packages"
@@ -409,7 +409,7 @@ def test_a_model_runs_in_the_environment_it_brings(started, folder, tmp_path) ->
     assert len(list((tmp_path / "unpacked").iterdir())) == 1
 
 
-def test_a_bidirectional_stream_through_a_worker_reads_at_the_models_pace(started) -> None:
+def test_bidirectional_stream_in_worker_is_read_at_model_speed(started) -> None:
     server = started()
     sent = []
 
@@ -426,7 +426,7 @@ def test_a_bidirectional_stream_through_a_worker_reads_at_the_models_pace(starte
     assert answer.outputs[0].contents.bytes_contents[0].decode().split() == [f"w{i}" for i in range(200)]
 
 
-def test_drain_with_workers_answers_everything_and_is_quick(started) -> None:
+def test_drain_with_workers_finishes_calls_quickly(started) -> None:
     server = started()
     with ThreadPoolExecutor(10) as pool:
         calls = submit(pool, server, [f"t{i}" for i in range(10)], 2)
@@ -435,7 +435,7 @@ def test_drain_with_workers_answers_everything_and_is_quick(started) -> None:
         assert server.process.wait(30) == 0
 
 
-def test_a_hung_worker_keeps_nobody_from_ending(started) -> None:
+def test_hung_worker_does_not_block_exit(started) -> None:
     server = started(shutdown_grace=0.5)
     with ThreadPoolExecutor(2) as pool:
         for _ in range(2):
@@ -447,7 +447,7 @@ def test_a_hung_worker_keeps_nobody_from_ending(started) -> None:
     eventually(lambda: all(not Path(f"/proc/{pid}").exists() for pid in workers))
 
 
-def test_a_second_interrupt_takes_the_workers_along(started) -> None:
+def test_second_interrupt_ends_workers(started) -> None:
     server = started()
     workers = server.workers()
     with ThreadPoolExecutor(1) as pool:
@@ -459,7 +459,7 @@ def test_a_second_interrupt_takes_the_workers_along(started) -> None:
     eventually(lambda: all(not Path(f"/proc/{pid}").exists() or _state(pid) == "Z" for pid in workers))
 
 
-def test_a_generator_that_blocks_does_not_stop_another_of_its_worker(started, folder) -> None:
+def test_blocking_generator_does_not_stop_others_in_its_worker(started, folder) -> None:
     write_model(folder, "blocking-stream", "faulty_models.BlockingStream", name="blocking-stream")
     server = started(workers=1, shutdown_grace=0.5)
     with ThreadPoolExecutor() as pool:

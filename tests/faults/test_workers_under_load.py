@@ -29,7 +29,7 @@ def server(tmp_path: Path) -> Iterator[Running]:
     assert running.stop() == 0
 
 
-def test_a_worker_that_is_stopped_under_load_is_replaced_and_every_call_ends(server: Running) -> None:
+def test_worker_stopped_under_load_is_replaced_and_calls_end(server: Running) -> None:
     before = server.workers()
     with ThreadPoolExecutor(16) as pool:
         ask = lambda i: server.infer("limited", fp32([float(i)], id=str(i)))  # noqa: E731
@@ -49,7 +49,7 @@ def test_a_worker_that_is_stopped_under_load_is_replaced_and_every_call_ends(ser
     eventually(lambda: before[0] not in server.workers(), 15)
 
 
-def test_large_tensors_in_flight_on_a_killed_worker_are_whole_or_lost(server: Running) -> None:
+def test_large_tensors_on_killed_worker_are_complete_or_lost(server: Running) -> None:
     before = server.workers()
 
     def ask(seed: int) -> str:

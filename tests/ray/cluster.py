@@ -15,9 +15,9 @@ import ray
 from ray import serve
 from ray.serve.config import HTTPOptions, gRPCOptions
 
-from inferstream.ray import application
+from inferstream.plugins.ray import application
 
-SERVICES = "inferstream.ray.rpcs.add_services"
+SERVICES = "inferstream.plugins.ray.rpcs.add_services"
 
 
 class Stopped(Exception):

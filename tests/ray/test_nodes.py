@@ -69,7 +69,7 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RayHost]:
     assert running.stop() == 0
 
 
-async def test_a_node_is_lost_and_another_takes_its_place(host: RayHost) -> None:
+async def test_lost_node_is_replaced(host: RayHost) -> None:
     nodes = [Node(host, "127.0.0.2")]
     try:
         await asyncio.to_thread(host.deploy, **ONE_EACH)

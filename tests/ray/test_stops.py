@@ -92,7 +92,7 @@ async def stream(asking: httpx.AsyncClient, id: str, items: int) -> str:
 
 
 @pytest.mark.parametrize("replicas", [1, 2], ids=["scale-down", "update"])
-async def test_streams_longer_than_the_grace_end_with_an_event(host: RayHost, replicas: int) -> None:
+async def test_streams_longer_than_grace_period_end_with_event(host: RayHost, replicas: int) -> None:
     async with client(host) as asking:
         streams = {f"s{i}": asyncio.create_task(stream(asking, f"s{i}", 300)) for i in range(20)}
         await asyncio.to_thread(eventually, lambda: len(begun(host)) == 20, 60)
@@ -113,7 +113,7 @@ async def test_streams_longer_than_the_grace_end_with_an_event(host: RayHost, re
     assert host.log.read_text().count("finally s") == 20
 
 
-async def test_a_killed_replica(host: RayHost) -> None:
+async def test_killed_replica_is_replaced(host: RayHost) -> None:
     async with client(host) as asking:
         streams = {f"s{i}": asyncio.create_task(stream(asking, f"s{i}", 150)) for i in range(50)}
         await asyncio.to_thread(eventually, lambda: len(begun(host)) == 50, 60)
@@ -136,7 +136,7 @@ async def test_a_killed_replica(host: RayHost) -> None:
     assert {end for id, end in ends.items() if where[id] == "not begun"} <= {"500", "ReadTimeout"}
 
 
-async def test_a_stream_of_a_killed_replica_is_gone_at_the_next_resume(host: RayHost) -> None:
+async def test_stream_of_killed_replica_is_gone_on_resume(host: RayHost) -> None:
     path = "/v2/models/stream/generate_stream"
     last = ""
     async with client(host) as asking:

@@ -27,7 +27,7 @@ FOUND: dict[int, str] = {
 
 
 @pytest.mark.parametrize("first", SEEDS)
-def test_every_promise_holds_in_every_schedule(first: int) -> None:
+def test_every_schedule_keeps_every_guarantee(first: int) -> None:
     with virtual_time():
         for seed in range(first, first + CHUNK):
             try:
@@ -39,6 +39,6 @@ def test_every_promise_holds_in_every_schedule(first: int) -> None:
 
 
 @pytest.mark.parametrize("seed", FOUND, ids=FOUND.get)
-def test_what_a_schedule_once_found_stays_mended(seed: int) -> None:
+def test_schedule_regressions_stay_fixed(seed: int) -> None:
     with virtual_time():
         run(seed)

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from inferstream.dataplane.execution.local import Local
-from inferstream.dataplane.execution.method_caller import MethodCaller, Outcome, _call_each, _give
+from inferstream.dataplane.execution.method_caller import MethodCaller, Outcome, _call_each, _set_result
 
 from .loop import SECONDS, VirtualLoop
 
@@ -62,7 +62,7 @@ class VirtualCaller(MethodCaller):
         done: asyncio.Future[list[Outcome]] = self._loop.create_future()
 
         def run() -> None:
-            _give(done, _call_each(method, arguments))
+            _set_result(done, _call_each(method, arguments))
 
         self._loop.outside(self._random.choice(SECONDS), run)
         return await done

@@ -67,7 +67,7 @@ class VirtualLink:
 class VirtualProcess(WorkerClient):
     def __init__(self, ledger: Ledger, random: Random, local: Local, pid: int) -> None:
         self._ledger = ledger
-        with shared_memory.created() as requests, shared_memory.created() as responses:
+        with shared_memory.create_memory() as requests, shared_memory.create_memory() as responses:
             super().__init__(requests, responses)
             ours, its = VirtualLink(ledger, random), VirtualLink(ledger, random)
             ours.other, its.other = its, ours

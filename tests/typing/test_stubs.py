@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import inferstream
-from inferstream.tools.stub.run import run
+from inferstream.plugins.tools.stub.run import run
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,7 +80,7 @@ def mypy(folder: Path, *files: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
 
 
-def test_mypy_accepts_the_stub_and_its_user_and_rejects_wrong_arguments(stub: Path) -> None:
+def test_mypy_accepts_valid_and_rejects_invalid_stub_calls(stub: Path) -> None:
     (stub.parent / "user.py").write_text(USER)
     (stub.parent / "wrong.py").write_text(WRONG)
     accepted = mypy(stub.parent, "stub.py", "user.py")

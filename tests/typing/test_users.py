@@ -11,6 +11,11 @@ import pytest
 
 import inferstream
 
+ROOT = Path(__file__).parents[2]
+
+PACKAGES = ("shout", "tenants")
+"""Packages of the documentation that are written for type checkers."""
+
 FILES = {
     "settings": """
 from inferstream import ModelParameters, ModelSettings, Settings
@@ -226,6 +231,8 @@ def stage(model: StagedModel) -> StagedModel:
 def folder(tmp_path: Path) -> Path:
     for name, text in FILES.items():
         (tmp_path / f"{name}.py").write_text(text)
+    for package in PACKAGES:
+        shutil.copytree(ROOT / "tests" / "packages" / package / package, tmp_path / package)
     (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
     return tmp_path
 
@@ -241,7 +248,7 @@ def mypy(folder: Path, *files: str) -> list[str]:
 
 
 def test_mypy(folder: Path) -> None:
-    assert mypy(folder, *(f"{name}.py" for name in FILES)) == []
+    assert mypy(folder, *(f"{name}.py" for name in FILES), *PACKAGES) == []
     (folder / "wrong.py").write_text(WRONG)
     places = [line.partition(": ")[0] for line in mypy(folder, "wrong.py")]
     assert places == ["wrong.py:5", "wrong.py:6", "wrong.py:10", "wrong.py:10"]
@@ -255,7 +262,7 @@ def test_pyright(folder: Path, pandas: bool) -> None:
     options = ["--pythonpath", sys.executable]
     if not pandas:
         (folder / "pandas.pyi").write_text("")  # a module without the names of pandas
-    command = [pyright, *options, "--outputjson", *(f"{name}.py" for name in FILES)]
+    command = [pyright, *options, "--outputjson", *(f"{name}.py" for name in FILES), *PACKAGES]
     said = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
     found = json.loads(said.stdout[said.stdout.index("{") :])["generalDiagnostics"]
     assert [each["message"] for each in found if each["severity"] == "error"] == []

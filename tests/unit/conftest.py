@@ -6,26 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from inferstream import extensions
+from inferstream.extensions import discovery, entry_points, loading
 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Installs packages beside those that are there: what their entry_points.txt says."""
     caches: tuple[Callable, ...] = (
-        extensions.plugins,
-        extensions._entries,
-        extensions._checked,
-        extensions._installed,
-        extensions._say,
-        extensions.references,
-        extensions.input_names,
+        discovery.plugins,
+        discovery.list_entries,
+        discovery.load_extensions,
+        entry_points.find_entry_points,
+        loading._warn_once,
+        discovery.references,
+        discovery.input_names,
     )
 
     def forget() -> None:
         for cached in caches:
             cached.cache_clear()
-        extensions._set_aside.clear()
+        loading._set_aside.clear()
 
     def install(**packages: str) -> None:
         for name, text in packages.items():

@@ -22,7 +22,7 @@ def kept(prepare: str, **environment: str) -> int:
 
 
 @glibc
-def test_the_memory_of_freed_tensors_stays() -> None:
+def test_freed_tensor_memory_is_retained() -> None:
     assert kept("keep_freed_memory()") > 24 * 2**20
     assert kept("") < 8 * 2**20
 
@@ -36,16 +36,16 @@ def test_the_memory_of_freed_tensors_stays() -> None:
         ("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=131072"),
     ],
 )
-def test_thresholds_of_the_environment_remain(name: str, value: str) -> None:
+def test_environment_thresholds_are_kept(name: str, value: str) -> None:
     assert kept("keep_freed_memory()", **{name: value}) < 8 * 2**20
 
 
 @glibc
-def test_other_tunables_change_nothing() -> None:
+def test_other_tunables_are_unchanged() -> None:
     assert kept("keep_freed_memory()", GLIBC_TUNABLES="glibc.rtld.optional_static_tls=512") > 24 * 2**20
 
 
-def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_non_glibc_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in allocator.VARIABLES:
         monkeypatch.delenv(name, raising=False)
     opened: list[object] = []
@@ -55,7 +55,7 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     assert opened == [None]
 
 
-def test_another_system_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_non_linux_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(ctypes, "CDLL", lambda name: pytest.fail(f"opened {name}"))
     allocator.keep_freed_memory()

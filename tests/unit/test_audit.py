@@ -7,7 +7,7 @@ import pytest
 from scripts import audit
 
 
-def test_each_pinned_version_has_hashes_and_no_line_names_an_index() -> None:
+def test_every_pin_has_hashes_and_no_index_is_named() -> None:
     assert audit.versions(audit.HASHED) == audit.versions(audit.PINNED)
     text = audit.HASHED.read_text()
     assert "://" not in text
@@ -25,11 +25,11 @@ def test_each_pinned_version_has_hashes_and_no_line_names_an_index() -> None:
         ([], ["no licence"]),
     ],
 )
-def test_licences_that_are_not_on_the_list_are_refused(licenses: list[dict], refused: list[str]) -> None:
+def test_unlisted_licences_are_refused(licenses: list[dict], refused: list[str]) -> None:
     assert audit.refused({"name": "package", "licenses": licenses}) == refused
 
 
-def test_parts_that_cannot_run_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unrunnable_parts_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert audit.main([], tools=tmp_path) == 1
     said = capsys.readouterr().out
     assert said.count("failed") == len(audit.PARTS)

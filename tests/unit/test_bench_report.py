@@ -39,7 +39,7 @@ def test_rows_have_unique_names_and_cover_every_transport() -> None:
     assert set(ASKED_FOR) <= set(found)
 
 
-def test_names_and_prefixes_choose_rows_in_their_own_order() -> None:
+def test_names_and_prefixes_select_rows_in_table_order() -> None:
     assert names(rows.choose_rows("import, sse,rest-key")) == [
         "sse-token",
         "rest-key",
@@ -50,7 +50,7 @@ def test_names_and_prefixes_choose_rows_in_their_own_order() -> None:
 
 
 @pytest.mark.parametrize("given", ["rest,nothing", "", ",", "REST"])
-def test_an_unknown_row_names_those_that_exist(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_row_lists_existing_rows(given: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert report.main(["--against", "HEAD", "--rows", given]) == 2
     said = capsys.readouterr().err
     assert f"--rows {given}: " in said
@@ -58,13 +58,13 @@ def test_an_unknown_row_names_those_that_exist(given: str, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("commit", ["0" * 40, "no-such-branch", "--all", ""])
-def test_an_unknown_commit_is_wrong_usage(commit: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_commit_is_a_usage_error(commit: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert report.main([f"--against={commit}", "--rows", "import"]) == 2
     assert f"--against {commit}: git does not know this commit" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--rows", "rest"], ["--json"], ["--against"]])
-def test_options_of_the_comparison_need_a_commit(arguments: list[str]) -> None:
+def test_comparison_options_need_a_commit(arguments: list[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         report.main(arguments)
 
@@ -82,7 +82,7 @@ def test_options_of_the_comparison_need_a_commit(arguments: list[str]) -> None:
         ([130, 130, 130], [100, 110, 100], ABOVE),
     ],
 )
-def test_a_row_passes_within_two_percent_or_the_spread_of_the_commit(
+def test_row_passes_within_two_percent_or_the_base_spread(
     this: list[float], again: list[float], verdict: str
 ) -> None:
     result = verdicts.compare("row", "unit", {"this": this, "against": [100, 100, 100], "again": again})
@@ -90,13 +90,13 @@ def test_a_row_passes_within_two_percent_or_the_spread_of_the_commit(
     assert verdicts.has_passed([result]) is (verdict != ABOVE)
 
 
-def test_a_ratio_is_the_median_of_the_ratios_of_rounds() -> None:
+def test_ratio_is_the_median_of_round_ratios() -> None:
     costs = {"this": [10, 40, 90], "against": [10, 20, 100], "again": [10, 20, 80]}
     found = verdicts.compare("row", "unit", costs)
     assert (found.ratio, found.spread, found.itself) == (1.0, (1.0, 2.0), (0.8, 1.0))
 
 
-def test_the_trees_are_copies_with_their_own_entry_points(tmp_path: Path) -> None:
+def test_compared_trees_are_copies_with_their_own_entry_points(tmp_path: Path) -> None:
     trees = against.copy_trees(tmp_path, against.resolve_commit("HEAD"))
     assert trees["against"] == trees["again"] != trees["this"]
     for tree in trees.values():
@@ -106,7 +106,7 @@ def test_the_trees_are_copies_with_their_own_entry_points(tmp_path: Path) -> Non
     assert (trees["this"] / "inferstream" / "rows.py").read_bytes() == changed
 
 
-def test_a_package_from_elsewhere_is_an_error(tmp_path: Path) -> None:
+def test_package_from_another_location_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="not from"):
         against.check_import(tmp_path)
 
@@ -118,7 +118,7 @@ def fake_costs(monkeypatch: pytest.MonkeyPatch, this: float) -> None:
 
 
 @pytest.mark.parametrize(("this", "code"), [(100.0, 0), (110.0, 1)])
-def test_the_exit_code_tells_whether_all_rows_pass(
+def test_exit_code_is_zero_only_if_all_rows_pass(
     this: float, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_costs(monkeypatch, this)
@@ -132,7 +132,7 @@ def test_the_exit_code_tells_whether_all_rows_pass(
     assert row.keys() == {"name", "unit", "this", "against", "ratio", "spread", "itself", "verdict"}
 
 
-def test_a_failure_while_measuring_is_1(
+def test_measurement_failure_exits_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object) -> None:

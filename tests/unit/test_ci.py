@@ -58,7 +58,7 @@ def run(folder: Path, which: str, *flags: str) -> str:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True).stdout
 
 
-def test_each_skip_is_printed_with_its_reason_and_those_that_another_run_has_run_are_left_out(
+def test_skips_are_printed_with_reasons_unless_run_elsewhere(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "reports").mkdir()
@@ -76,7 +76,7 @@ def test_each_skip_is_printed_with_its_reason_and_those_that_another_run_has_run
     assert whole.stdout == "Skipped in every run:\n    2  it is day (test_sky.py)\n"
 
 
-def test_parts_that_cannot_be_had_are_named_and_stop_nothing(tmp_path: Path) -> None:
+def test_unavailable_parts_are_named_and_do_not_stop_the_run(tmp_path: Path) -> None:
     for name, does in (("id", "echo 0"), ("apt-get", "exit 100")):
         write_program(tmp_path / name, f"#!/bin/sh\n{does}\n")
     path = f"{tmp_path}:{os.environ['PATH']}"

@@ -9,12 +9,12 @@ import pytest
 from inferstream.context import RequestContext, enter, request_context, request_id_var
 
 
-def test_outside_of_model_code_there_is_none() -> None:
+def test_no_context_exists_outside_model_code() -> None:
     with pytest.raises(RuntimeError, match="only in a model's predict, predict_stream and admit"):
         Context().run(request_context)
 
 
-async def test_each_task_has_its_own() -> None:
+async def test_each_task_has_its_own_context() -> None:
     async def serve(context: RequestContext) -> RequestContext:
         enter(context)
         await asyncio.sleep(0)
@@ -24,7 +24,7 @@ async def test_each_task_has_its_own() -> None:
     assert await asyncio.gather(*map(serve, contexts)) == contexts
 
 
-async def test_a_thread_with_a_copy_of_the_context_has_the_same() -> None:
+async def test_thread_with_copied_context_has_the_same_request() -> None:
     context = RequestContext()
     enter(context)
     seen: list[RequestContext] = []
@@ -35,7 +35,7 @@ async def test_a_thread_with_a_copy_of_the_context_has_the_same() -> None:
     assert seen == [context]
 
 
-def test_the_time_left_is_negative_after_the_deadline() -> None:
+def test_remaining_time_is_negative_after_the_deadline() -> None:
     assert RequestContext().time_remaining is None
     later, passed = RequestContext(60).time_remaining, RequestContext(-1).time_remaining
     assert later is not None
@@ -44,7 +44,7 @@ def test_the_time_left_is_negative_after_the_deadline() -> None:
     assert passed < 0
 
 
-def test_a_request_may_have_an_id() -> None:
+def test_request_may_have_an_id() -> None:
     context = RequestContext()
     assert context.request_id is None
     token = request_id_var.set("7")

@@ -1,10 +1,17 @@
 """Links of the README and of docs/ lead to files and headings that exist; every page of docs/ is in the site."""
 
 import re
+from collections.abc import Iterator
 from functools import cache
+from inspect import ismodule
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+
+import inferstream
+from scripts.english import gauge
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -37,7 +44,7 @@ def names(pages: list[Path]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
-def test_relative_links_lead_to_files_and_headings(page: Path) -> None:
+def test_relative_links_resolve_to_files_and_headings(page: Path) -> None:
     for link in LINK.findall(prose(page)):
         if re.match(r"[a-z]+:", link):
             continue
@@ -51,13 +58,13 @@ def test_relative_links_lead_to_files_and_headings(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
-def test_anchors_of_headings_are_unique(page: Path) -> None:
+def test_heading_anchors_are_unique(page: Path) -> None:
     slugs = [slug(heading) for heading in HEADING.findall(prose(page))]
     if page.parent != ROOT:  # the changelog repeats its headings for each version
         assert len(slugs) == len(set(slugs))
 
 
-def test_every_page_is_in_the_navigation_of_the_site() -> None:
+def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     listed = re.findall(r": ([\w/-]+\.md)$", navigation, re.MULTILINE)
     assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
@@ -73,7 +80,7 @@ def test_lists_follow_a_blank_line(page: Path) -> None:
         previous = line
 
 
-def test_every_module_of_the_reference_exists() -> None:
+def test_every_documented_module_exists() -> None:
     found = 0
     for page in sorted((DOCS / "reference").glob("*.md")):
         for name in re.findall(r"^::: ([\w.]+)$", page.read_text(), re.MULTILINE):
@@ -84,12 +91,21 @@ def test_every_module_of_the_reference_exists() -> None:
     assert found
 
 
-def test_figures_of_the_report_are_written_by_it_alone() -> None:
+def test_reference_has_every_public_name() -> None:
+    text = "\n".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
+    shown = {name.rpartition(".")[2] for name in re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE)}
+    for members in re.findall(r" {6}members: \[(.+)\]", text):
+        shown.update(members.split(", "))
+    modules = {name for name in inferstream.__all__ if ismodule(getattr(inferstream, name))}
+    assert set(inferstream.__all__) - modules - set(vars(inferstream.errors)) <= shown
+
+
+def test_only_the_generator_writes_report_figures() -> None:
     """A second place would keep those of an older run."""
     written = re.compile(
         "<!-- written by make bench-report -->.*<!-- end of what make bench-report writes -->", re.S
     )
-    report = written.search((ROOT / "docs/performance.md").read_text())
+    report = written.search((ROOT / "docs/contributing/measurements.md").read_text())
     assert report is not None
     assert "LitServe" in report[0]
     for page in PAGES:
@@ -101,3 +117,64 @@ def test_figures_of_the_report_are_written_by_it_alone() -> None:
         assert not [
             line for line in rest.splitlines() if line.startswith(tuple(f"| {work} |" for work in works))
         ]
+
+
+KINDS = {"Get started": "start", "Tutorial": "tutorial", "Guides": "guide", "Concepts": "concept"}
+LONGEST = {"start": 700, "guide": 700, "tutorial": 700, "concept": 1000}
+GENERATED = {"cli.md", "settings.md", "metrics.md", "options.md"}
+BLOCK = re.compile(r"^ *```\w", re.MULTILINE)
+TEACHING = ("guide", "tutorial")
+
+
+def kinds(entries: list[Any], kind: str = "") -> Iterator[tuple[str, str]]:
+    """Each page of the navigation, and its kind."""
+    for entry in entries:
+        [(title, content)] = entry.items()
+        if isinstance(content, str):
+            yield content, kind
+        else:
+            yield from kinds(content, kind or KINDS.get(title, title.lower()))
+
+
+KIND = dict(kinds(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
+
+
+def words(page: str) -> int:
+    """The words of a page outside blocks and comments, and without the lines of tables."""
+    return len(re.findall(r"\S*\w\S*", gauge.prose(DOCS / page)))
+
+
+@pytest.mark.parametrize("page", [page for page, kind in KIND.items() if kind in LONGEST])
+def test_tutorials_and_concepts_are_short(page: str) -> None:
+    longest = (
+        1800 if page == "plugin-guide.md" else 950 if page == "troubleshooting.md" else LONGEST[KIND[page]]
+    )
+    assert words(page) <= longest
+
+
+@pytest.mark.parametrize("page", [page for page, kind in KIND.items() if kind in TEACHING])
+def test_guides_show_code_within_ten_lines(page: str) -> None:
+    lines = (DOCS / page).read_text().splitlines()
+    assert any(BLOCK.match(line) for line in lines[:12]), page
+
+
+def test_guides_have_a_code_block_per_150_words() -> None:
+    pages = [page for page, kind in KIND.items() if kind in TEACHING]
+    blocks = sum(len(BLOCK.findall((DOCS / page).read_text())) for page in pages)
+    assert blocks * 150 >= sum(map(words, pages))
+
+
+def test_user_documentation_has_at_most_55_000_words() -> None:
+    pages = [page for page, kind in KIND.items() if kind != "contributing" and page not in GENERATED]
+    assert sum(words(page) for page in pages) <= 55_000
+
+
+def test_at_most_ten_code_blocks_are_not_run() -> None:
+    excused = [page for page in PAGES for _ in re.findall("<!-- not run", page.read_text())]
+    assert len(excused) <= 10, names(excused)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_pages_install_from_a_clone(page: Path) -> None:
+    """The package is on no index."""
+    assert not re.search(r"pip install (?:-\S+ )*[\"']?inferstream", page.read_text())

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,19 @@ from inferstream.errors import (
     ModelNotReady,
     own_status,
 )
+from inferstream.server.status import status_of
+from inferstream.statuses import Statuses
 
 PACKAGE = Path(inferstream.__file__).parent
 
 
+OTHER_SERVERS = {"blazerpc", "mlserver", "torchserve", "triton"}
+"""Plug-ins whose errors have the names of another server."""
+
+
 def classes() -> list[tuple[str, str]]:
     """Each class with a base, and its first base, without those under other servers' names."""
-    files = [file for file in PACKAGE.rglob("*.py") if "compat" not in file.parts]
+    files = [file for file in PACKAGE.rglob("*.py") if not OTHER_SERVERS.intersection(file.parts)]
     return [
         (node.name, ast.unparse(node.bases[0]))
         for file in sorted(files)
@@ -54,7 +61,7 @@ def drawn() -> set[tuple[str, str]]:
     return pairs - {("InferstreamError", "")}
 
 
-def test_the_tree_atop_the_module_has_every_error() -> None:
+def test_error_tree_in_docstring_is_complete() -> None:
     assert drawn() == below("InferstreamError", classes())
 
 
@@ -70,47 +77,70 @@ def test_the_tree_atop_the_module_has_every_error() -> None:
         (507, Code.INTERNAL),
     ],
 )
-def test_the_status_of_model_code_chooses_the_code(status: int, code: Code) -> None:
+def test_model_status_selects_the_error_code(status: int, code: Code) -> None:
     error = ModelError("no", status)
     assert error.code is code
     assert own_status(error) == status
 
 
-def test_a_message_has_no_lone_surrogate() -> None:
+def test_message_has_no_lone_surrogates() -> None:
     assert InferstreamError("a\ud800b").message == "a?b"
 
 
-def test_a_model_that_is_not_ready_has_the_status_of_its_code() -> None:
+def test_unready_model_error_has_the_status_of_its_code() -> None:
     assert own_status(ModelNotReady("m")) is None
     assert ModelNotReady("m", "2", failed=True).message == (
         "Model m with version 2 did not load; the server's log says why."
     )
 
 
-def test_a_load_that_failed_has_a_status_if_its_cause_had_one() -> None:
+def test_failed_load_keeps_the_status_of_its_cause() -> None:
     assert own_status(ModelLoadFailed("no")) is None
     assert own_status(ModelLoadFailed("no", 422)) == 422
 
 
-def test_a_model_that_is_not_there_is_named() -> None:
+def test_missing_model_is_named() -> None:
     assert ModelNotFound("m", "2", known="it has version 1").message == (
         "Model m with version 2 not found; it has version 1"
     )
 
 
-def test_a_codec_that_is_not_there_is_named() -> None:
+def test_missing_codec_is_named() -> None:
     assert CodecNotFound("hg", is_input=True).message == "No codec found for input 'hg'."
     assert InputsNotFound((), {"a": int}).message == "The request has no input for: a (int)."
 
 
-def test_a_failed_call_is_written_with_the_name_of_its_status() -> None:
+def test_failed_call_string_has_its_status_name() -> None:
     assert str(CallFailed("full", status=429)) == "429: full"
     assert str(CallFailed("full", status=429, status_name="RESOURCE_EXHAUSTED")) == "RESOURCE_EXHAUSTED: full"
     assert str(CallFailed("no connection")) == "no connection"
     assert CallFailed("no connection").status_name == ""
 
 
-def test_a_missing_extra_says_how_to_install_it() -> None:
+def test_missing_extra_error_explains_installation() -> None:
     missing = ModuleNotFoundError("No module named 'grpc'", name="grpc")
     said = MissingExtra("a client over gRPC", "grpc", missing).message
-    assert said == 'a client over gRPC needs `pip install "inferstream[grpc]"`: grpc is not installed'
+    assert said == 'a client over gRPC needs grpc, which is not installed; hint: pip install "grpcio>=1.71"'
+
+
+def test_error_page_lists_statuses_of_each_public_class() -> None:
+    page = (
+        (PACKAGE.parent / "docs" / "errors.md").read_text().partition("## Classes")[2].partition("\n## ")[0]
+    )
+    rows = re.findall(r"^\| (`.*?) \| (\d+) \| (\w+) \|$", page, re.M)
+    listed = {
+        name: Statuses(int(http), grpc) for names, http, grpc in rows for name in re.findall(r"\w+", names)
+    }
+    for name, statuses in listed.items():
+        kind = getattr(errors, name)
+        parameters = [each for each in signature(kind).parameters.values() if each.default is each.empty]
+        assert status_of(kind(*["x"] * len(parameters))) == statuses, name
+    own = {
+        name
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and kind.__module__ == errors.__name__
+    }
+    of_codecs = {"CodecNotFound", "InputsNotFound", "OutputNotFound", "InvalidModelURI"}
+    elsewhere = {"CallFailed", "CallTimedOut", "ConnectionFailed", "InvalidSettings", "MissingExtra"}
+    chosen = {"ModelError", "Refused"}
+    assert own - {"InferstreamError"} == listed.keys() | of_codecs | elsewhere | chosen

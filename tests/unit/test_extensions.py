@@ -10,12 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from inferstream import Application, Settings, extensions
+from inferstream import Application, Settings
 from inferstream.dataplane.access import Authority, build_authority
 from inferstream.errors import InvalidRequest, InvalidSettings
-from inferstream.extensions import COMMANDS, DIALECTS, EXTENSIONS, PREFIX, SETTINGS, STAGES, Plugin
+from inferstream.extensions import discovery, entries, entry_points, loading
+from inferstream.extensions.entries import (
+    COMMANDS,
+    DIALECTS,
+    EXTENSIONS,
+    FACETS,
+    PREFIX,
+    SETTINGS,
+    STAGES,
+    Plugin,
+)
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
-from inferstream.protos.grpc import request_from
+from inferstream.protos.grpc import parse_request
 from inferstream.protos.json_requests import build_request
 from inferstream.settings.sections import compose
 from inferstream.settings.server import CoreSettings
@@ -23,7 +33,7 @@ from inferstream.settings.server import CoreSettings
 ROOT = Path(__file__).parents[2]
 
 
-def test_each_of_ours_is_there() -> None:
+def test_builtin_extensions_are_found() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     folders = {
         folder.name for folder in (ROOT / "inferstream" / "plugins").iterdir() if folder.name[0] != "_"
@@ -31,30 +41,32 @@ def test_each_of_ours_is_there() -> None:
     assert declared == {
         f"{PREFIX}{EXTENSIONS}": {name: f"inferstream.plugins.{name}:extension" for name in folders}
     }
-    missing = folders - extensions.extensions().keys()
+    missing = folders - discovery.extensions().keys()
     assert not missing, "install the package again: `make .venv/.installed`"
-    for group in extensions.FIELDS:
-        for plugin in extensions.plugins(group).values():
+    for group in entries.FIELDS:
+        for plugin in discovery.plugins(group).values():
             assert plugin.extension in folders or not plugin.ours
             if group in (COMMANDS, DIALECTS):
                 assert callable(plugin.load())
 
 
-def test_sources_that_are_not_installed_have_all_of_ours(installed, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {plugin for plugin in extensions._installed() if plugin.ours}
+def test_uninstalled_source_tree_has_all_builtin_extensions(
+    installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {plugin for plugin in entry_points.find_entry_points() if plugin.ours}
     monkeypatch.setattr(sys, "path", [])
-    extensions._installed.cache_clear()
-    assert {*extensions._installed()} == before
+    entry_points.find_entry_points.cache_clear()
+    assert {*entry_points.find_entry_points()} == before
 
 
-def test_a_name_belongs_to_us_or_to_the_first_package(installed, caplog: pytest.LogCaptureFixture) -> None:
+def test_name_belongs_to_builtin_or_first_package(installed, caplog: pytest.LogCaptureFixture) -> None:
     text = "[inferstream.commands]\n# one of ours\ntop = a:b\nnew = a.b:c.d [extra]\n[other]\nx = y\n"
     installed(zweig=text, Anna=text, empty="[console_scripts]\na = b:c\n")
-    commands = extensions.plugins(COMMANDS)
+    commands = discovery.plugins(COMMANDS)
     assert commands["top"].ours
     assert commands["new"] == Plugin("anna", COMMANDS, "new", "a.b:c.d")
-    extensions.check_names(strict=False)
-    extensions.check_names(strict=False)
+    loading.check_names(strict=False)
+    loading.check_names(strict=False)
     assert sorted(record.message.partition(": ")[0] for record in caplog.records) == [
         "package anna",
         "package anna",
@@ -65,50 +77,47 @@ def test_a_name_belongs_to_us_or_to_the_first_package(installed, caplog: pytest.
     assert "package anna has this name" in caplog.text
     assert caplog.text.count("name one Extension in inferstream.extensions") == 2
     with pytest.raises(InvalidSettings, match="package inferstream has this name"):
-        extensions.check_names(strict=True)
+        loading.check_names(strict=True)
 
 
-def test_what_fails_is_left_out_with_the_first_line_of_its_error(
+def test_failing_extension_is_skipped_with_first_error_line(
     installed, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "failing.py").write_text("raise ValueError('first\\nsecond')\n")
-    installed(p="[inferstream.stages]\na = failing:x\nb = os.path:join\nc = os:nothing\n")
-    joined = [(plugin.name, value) for plugin, value in extensions.loaded(STAGES, False) if not plugin.ours]
+    installed(p="[inferstream.facets]\na = failing:x\nb = os.path:join\nc = os:nothing\n")
+    joined = [(plugin.name, value) for plugin, value in loading.load_group(FACETS, False) if not plugin.ours]
     assert joined == [("b", join)]
     assert "(failing:x): ValueError: first" in caplog.text
     assert "second" not in caplog.text
     assert "AttributeError: module 'os' has no attribute 'nothing'" in caplog.text
     with pytest.raises(InvalidSettings, match='package p: entry point "a"'):
-        [*extensions.loaded(STAGES, True)]
+        [*loading.load_group(FACETS, True)]
 
 
-def test_an_error_of_ours_is_raised_as_it_is() -> None:
+def test_builtin_extension_error_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
-        extensions.leave_out(Plugin("inferstream", STAGES, "a", "b:c"), ZeroDivisionError(), strict=False)
+        loading.leave_out(Plugin("inferstream", STAGES, "a", "b:c"), ZeroDivisionError(), strict=False)
     with pytest.raises(InvalidSettings, match="why"):
-        extensions.leave_out(Plugin("inferstream", STAGES, "a", "b:c"), "why", strict=False)
+        loading.leave_out(Plugin("inferstream", STAGES, "a", "b:c"), "why", strict=False)
 
 
 EXTENSION = "from inferstream.ext import Extension\nextension = Extension({})\n"
+ARTEFACT = "from inferstream.ext import Artefact, Extension\nextension = Extension('two', artefacts={})\n"
 
 
-def test_an_extension_brings_its_entries_and_what_it_imports_is_loaded_later(
-    installed, tmp_path: Path
-) -> None:
+def test_extension_entries_are_loaded_lazily(installed, tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text(
         EXTENSION.format("'one', commands={'c': 'absent:c'}, doors={'d': 'absent:d'}")
     )
     installed(p="[inferstream.extensions]\nany = one:extension\n")
-    assert extensions.plugins(COMMANDS)["c"] == Plugin("p", COMMANDS, "c", "absent:c", "one")
-    assert extensions.plugins(DIALECTS)["d"].value == "absent:d"
-    assert str(extensions.plugins(DIALECTS)["d"].refusal("why")) == (
+    assert discovery.plugins(COMMANDS)["c"] == Plugin("p", COMMANDS, "c", "absent:c", "one")
+    assert discovery.plugins(DIALECTS)["d"].value == "absent:d"
+    assert str(discovery.plugins(DIALECTS)["d"].build_error("why")) == (
         'package p: extension "one", dialects "d" (absent:d): why'
     )
 
 
-def test_a_tensor_may_refer_to_its_data_by_the_parameter_of_another_package(
-    installed, tmp_path: Path
-) -> None:
+def test_tensor_may_reference_data_by_extension_parameter(installed, tmp_path: Path) -> None:
     (tmp_path / "referring.py").write_text(
         EXTENSION.format("'referring', references={'path': 'Paths are for V2.'}")
     )
@@ -121,9 +130,7 @@ def test_a_tensor_may_refer_to_its_data_by_the_parameter_of_another_package(
         build_request(document, text, None)
 
 
-def test_tensors_of_one_request_may_refer_by_the_parameters_of_several_extensions(
-    installed, tmp_path: Path
-) -> None:
+def test_tensors_may_reference_data_by_several_extension_parameters(installed, tmp_path: Path) -> None:
     (tmp_path / "referring_too.py").write_text(
         EXTENSION.format("'referring', references={'path': 'Paths are for V2.'}")
     )
@@ -142,11 +149,76 @@ def test_tensors_of_one_request_may_refer_by_the_parameters_of_several_extension
     message.outputs.add(name="y").parameters["path"].string_param = "c"
     for request in (
         build_request(document, json.dumps(document).encode(), None, references=True)[0],
-        request_from(message, references=True),
+        parse_request(message, references=True),
     ):
         assert request.references == ("shared_memory_region", "path")
         request.resolve("shared_memory_region")
         assert request.references == ("path",)
+
+
+def test_plugin_with_taken_name_must_be_renamed(installed, tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text(EXTENSION.format("'loud', facets={'text': 'absent:text'}"))
+    installed(shout="[inferstream.extensions]\nany = loud:extension\n")
+    with pytest.raises(InvalidSettings) as refused:
+        loading.check_names(strict=True)
+    assert refused.value.message == (
+        'package shout: extension "loud", facets "text" (absent:text): package inferstream has this name; '
+        'rename facets "text", for example to "shout_text"'
+    )
+
+
+@pytest.mark.parametrize("text", ["raise OSError('gone')\n", "other = 1\n"])
+def test_unusable_stage_prevents_startup(installed, tmp_path: Path, text: str) -> None:
+    sys.modules.pop("guarding", None)
+    (tmp_path / "guarding.py").write_text(text)
+    installed(p="[inferstream.stages]\na = guarding:stage\n")
+    with pytest.raises(InvalidSettings, match='package p: entry point "a"'):
+        [*loading.load_group(STAGES, False)]
+
+
+def test_stage_next_to_missing_stage_prevents_startup(installed, tmp_path: Path) -> None:
+    text = "from inferstream.ext import Extension, Position\nextension = Extension('near', stages={})\n"
+    sys.modules.pop("near", None)
+    (tmp_path / "near.py").write_text(text.format("{'near_a': Position('os:path', inside='validatoin')}"))
+    installed(p="[inferstream.extensions]\nany = near:extension\n")
+    with pytest.raises(InvalidSettings, match='next to "validatoin"'):
+        [*loading.load_placed_group(STAGES, ["first"], False)]
+
+
+@pytest.mark.parametrize("group", ["edges"])
+def test_plugin_next_to_missing_entry_is_skipped(
+    installed, tmp_path: Path, caplog: pytest.LogCaptureFixture, group: str
+) -> None:
+    text = "from inferstream.ext import Extension, Position\nextension = Extension('near', {}={})\n"
+    places = "{'near_a': Position('os:path', inside='validatoin'), 'near_b': Position('os:path', outside='near_a')}"
+    sys.modules.pop("near", None)
+    (tmp_path / "near.py").write_text(text.format(group, places))
+    installed(p="[inferstream.extensions]\nany = near:extension\n")
+    joined = [
+        plugin.name for plugin, _ in loading.load_placed_group(group, ["first"], False) if not plugin.ours
+    ]
+    assert joined == ["near_b"]
+    ours = ", ".join(name for name, plugin in discovery.plugins(group).items() if plugin.ours)
+    line = (
+        f'package p: extension "near", {group} "near_a" (os:path): it is placed next to "validatoin", which does not exist; '
+        f"available: first, {ours}, near_b"
+    )
+    assert line in caplog.messages
+    with pytest.raises(InvalidSettings, match='next to "validatoin"'):
+        [*loading.load_placed_group(group, ["first"], True)]
+
+
+def test_unknown_setting_names_the_unusable_extension(installed, tmp_path: Path) -> None:
+    installed(p="[inferstream.extensions]\ntriage = absent_plugin:extension\n")
+    with pytest.raises(InvalidSettings) as refused:
+        Application([], triage_max_chars=5)
+    assert refused.value.message.startswith(
+        'field "triage_max_chars" is unknown; installed plug-ins: agents, '
+    )
+    assert refused.value.message.endswith(
+        '; not usable: package p: entry point "triage" of inferstream.extensions (absent_plugin:extension): '
+        "ModuleNotFoundError: No module named 'absent_plugin'"
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,31 +232,51 @@ def test_tensors_of_one_request_may_refer_by_the_parameters_of_several_extension
         (EXTENSION.format("'two', requires=['three']"), 'it requires the extension "three"'),
         (EXTENSION.format("'text'"), "package inferstream has this name"),
         (EXTENSION.format("'two', wrong=1"), "unexpected keyword argument 'wrong'"),
+        (EXTENSION.format("'two', requires='text'"), "requires: expected a list of names, got 'text'"),
+        (
+            EXTENSION.format("'two', settings={'a': 'b:c'}"),
+            """settings: expected "module:object", got {'a': 'b:c'}""",
+        ),
+        (
+            EXTENSION.format("'two', stages='b:c'"),
+            """stages: expected {"name": "module:object"}, got 'b:c'""",
+        ),
+        (EXTENSION.format("'two', stages={'a': 'b'}"), """stages "a": expected "module:object", got 'b'"""),
+        (EXTENSION.format("'two', codecs={'a': 1}"), 'codecs "a": expected "module:object", got 1'),
+        (EXTENSION.format("'two', artefacts=['a.json']"), "artefacts: expected an Artefact, got 'a.json'"),
+        (
+            ARTEFACT.format("Artefact('m.M')"),
+            "artefacts: expected a list of Artefact, got Artefact(implementation='m.M'",
+        ),
+        (
+            ARTEFACT.format("[Artefact('m.M', names='a.json')]"),
+            "artefacts, names: expected a list of strings, got 'a.json'",
+        ),
     ],
 )
-def test_an_extension_that_cannot_be_used_is_left_out(
+def test_unusable_extension_is_skipped(
     installed, tmp_path: Path, caplog: pytest.LogCaptureFixture, written: str, reason: str
 ) -> None:
     sys.modules.pop("two", None)
     (tmp_path / "two.py").write_text(written)
     installed(p="[inferstream.extensions]\nany = two:extension\n")
-    assert all(plugin.ours for plugin, _ in extensions._checked()[0])
-    extensions.check_names(strict=False)
+    assert all(plugin.ours for plugin, _ in discovery.load_extensions()[0])
+    loading.check_names(strict=False)
     (record,) = caplog.records
     assert record.message.startswith(
         'package p: entry point "any" of inferstream.extensions (two:extension): '
     )
     assert reason in record.message
     with pytest.raises(InvalidSettings, match="package p"):
-        extensions.check_names(strict=True)
+        loading.check_names(strict=True)
 
 
-def test_an_extension_leaves_with_one_that_it_requires(installed, tmp_path: Path) -> None:
+def test_extension_is_skipped_with_its_requirement(installed, tmp_path: Path) -> None:
     for name, requires in (("a", ["b"]), ("b", ["c"]), ("d", ["text"])):
         (tmp_path / f"required_{name}.py").write_text(EXTENSION.format(f"'{name}', requires={requires}"))
     installed(p="[inferstream.extensions]\n" + "".join(f"{x} = required_{x}:extension\n" for x in "abd"))
-    assert extensions.extensions().keys() & {*"abcd"} == {"d"}
-    assert [(plugin.name, reason) for plugin, reason in extensions._checked()[1]] == [
+    assert discovery.extensions().keys() & {*"abcd"} == {"d"}
+    assert [(plugin.name, reason) for plugin, reason in discovery.load_extensions()[1]] == [
         ("b", 'it requires the extension "c", which is not installed'),
         ("a", 'it requires the extension "b", which is not installed'),
     ]
@@ -198,22 +290,21 @@ except ImportError:
 
 
 @pytest.mark.parametrize("first", ["asking", "inferstream.extensions"])
-def test_an_extension_that_imports_a_path_that_is_not_there_keeps_its_entries(
-    installed, tmp_path: Path, first: str
-) -> None:
+def test_extension_importing_a_missing_path_keeps_its_entries(installed, tmp_path: Path, first: str) -> None:
     sys.modules.pop("asking", None)
     (tmp_path / "asking.py").write_text(
-        ASKING.format("never") + EXTENSION.format("'asking', stages={'asked': 'os'}, json_inputs=['asked']")
+        ASKING.format("never")
+        + EXTENSION.format("'asking', stages={'asked': 'os:path'}, json_inputs=['asked']")
     )
     installed(p="[inferstream.extensions]\nany = asking:extension\n")
     importlib.import_module(first)
-    assert "asking" in extensions.extensions()
-    assert extensions.plugins(STAGES)["asked"].package == "p"
-    assert "asked" in extensions.input_names("json_inputs")
-    extensions.check_names(strict=True)
+    assert "asking" in discovery.extensions()
+    assert discovery.plugins(STAGES)["asked"].package == "p"
+    assert "asked" in discovery.input_names("json_inputs")
+    loading.check_names(strict=True)
 
 
-def test_an_extension_finds_what_others_have_moved(installed, tmp_path: Path) -> None:
+def test_extension_finds_names_moved_by_others(installed, tmp_path: Path) -> None:
     (tmp_path / "first.py").write_text(ASKING.format("formerly") + EXTENSION.format("'first'"))
     (tmp_path / "second.py").write_text(EXTENSION.format("'second', moved={'formerly': 'newly'}"))
     (tmp_path / "newly.py").write_text("")
@@ -221,19 +312,19 @@ def test_an_extension_finds_what_others_have_moved(installed, tmp_path: Path) ->
         a="[inferstream.extensions]\nany = first:extension\n",
         b="[inferstream.extensions]\nany = second:extension\n",
     )
-    assert {"first", "second"} <= extensions.extensions().keys()
+    assert {"first", "second"} <= discovery.extensions().keys()
     assert sys.modules["first"].moved.__name__ == "newly"
 
 
-def test_an_import_error_of_ours_is_the_one_that_is_raised(
+def test_builtin_import_error_is_raised_directly(
     installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken.py").write_text("import inferstream.never\n")
     installed()
     broken = Plugin("inferstream", EXTENSIONS, "broken", "broken:extension")
-    monkeypatch.setattr(extensions, "_installed", lambda: (broken,))
+    monkeypatch.setattr(discovery, "find_entry_points", lambda: (broken,))
     with pytest.raises(ModuleNotFoundError, match=r"inferstream\.never"):
-        extensions.extensions()
+        discovery.extensions()
 
 
 @pytest.mark.parametrize(
@@ -251,13 +342,14 @@ def test_an_import_error_of_ours_is_the_one_that_is_raised(
         ),
         (EXTENSION.format("'text', authority='os:path'"), "package inferstream has this name"),
         (EXTENSION.format("'two', authority='os:path'"), "it is not a subclass of Authority"),
-        (EXTENSION.format("'two', authority='absent:x'"), "No module named 'absent'"),
+        (EXTENSION.format("'two', authority='absent:x'"), "authority (absent:x): ModuleNotFoundError"),
+        (EXTENSION.format("'two', authority='os:path', stages={'a': 'b'}"), 'stages "a": expected'),
         (EXTENSION.format("'two', api=2"), None),
         (EXTENSION.format("'two', requires=['three']"), None),
         (EXTENSION.format("'text'"), None),
     ],
 )
-def test_a_package_that_may_have_an_authority_is_not_left_out(
+def test_package_that_may_have_an_authority_is_not_skipped(
     installed, tmp_path: Path, written: str, reason: str | None
 ) -> None:
     sys.modules.pop("two", None)
@@ -293,7 +385,7 @@ class Own(Section):
     ("setting", "reason"),
     [("strict", "it is not part of the settings"), ("a: int =", "SyntaxError"), ("guarded", None)],
 )
-def test_an_authority_needs_its_settings(
+def test_authority_needs_its_settings(
     installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, reason: str | None
 ) -> None:
     for name in ("guard", "guarding"):
@@ -311,7 +403,16 @@ def test_an_authority_needs_its_settings(
         build_authority(settings)
 
 
-def test_an_authority_with_a_name_that_is_taken_is_not_left_out(installed) -> None:
+def test_authority_with_taken_name_is_not_skipped(installed) -> None:
     installed(p="[inferstream.authorities]\nkeys = os:path\n")
     with pytest.raises(InvalidSettings, match="package inferstream has this name"):
         build_authority(Settings())
+
+
+@pytest.mark.parametrize("part", ["authority='m:x'", "stages={'a': 'm:x'}"])
+def test_startup_fails_if_a_guarding_extension_is_missing(installed, tmp_path: Path, part: str) -> None:
+    sys.modules.pop("two", None)
+    (tmp_path / "two.py").write_text(EXTENSION.format(f"'two', api=2, {part}"))
+    installed(p="[inferstream.extensions]\nany = two:extension\n")
+    with pytest.raises(InvalidSettings, match="The server does not start"):
+        loading.check_authorities(True)

@@ -35,7 +35,7 @@ async def answering(answer: bytes) -> AsyncIterator[int]:
         (b"HTTP/1.1 500 No\r\ncontent-length: 25\r\n\r\nModel stream failed on x.", False),
     ],
 )
-async def test_a_server_error_is_a_fault_unless_it_is_a_models_own(answer: bytes, found: bool) -> None:
+async def test_server_error_is_a_failure_unless_raised_by_a_model(answer: bytes, found: bool) -> None:
     async with answering(answer) as port:
         run = Run(requests=20)
         await rest.fuzz(port, 1, run)
@@ -43,12 +43,12 @@ async def test_a_server_error_is_a_fault_unless_it_is_a_models_own(answer: bytes
     assert bool(run.faults) is found
 
 
-def test_a_failure_of_a_function_that_cannot_fail_is_a_fault() -> None:
+def test_failure_of_an_infallible_function_is_reported() -> None:
     assert OWN.search("Model running-sum failed on request i; the server's log says why.")
     assert not OWN.search("Model add failed on request i; the server's log says why.")
 
 
-def test_requests_of_the_corpus_are_changed_and_stay_framed() -> None:
+def test_corpus_requests_are_mutated_and_stay_framed() -> None:
     choose = random.Random(1)
     made = [corpus.mutated_http(choose) for _ in range(300)]
     assert len({*made} - {*corpus.http_requests()}) > 250
@@ -61,7 +61,7 @@ def test_requests_of_the_corpus_are_changed_and_stay_framed() -> None:
     assert corpus.socket_messages()
 
 
-def test_a_document_is_changed_in_one_place_or_two() -> None:
+def test_document_is_mutated_in_one_or_two_places() -> None:
     body = json.dumps({"inputs": [{"name": "x", "shape": [1]}]}).encode()
     assert all(corpus.mutated(body, random.Random(seed)) for seed in range(50))
     assert corpus.mutated(b"[" * 100_000, random.Random(1)), "deeper than a document may be"

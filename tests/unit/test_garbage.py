@@ -4,12 +4,12 @@ import subprocess
 import sys
 
 
-def test_present_objects_are_left_out_of_later_collections() -> None:
+def test_existing_objects_are_frozen_out_of_later_collections() -> None:
     code = (
         "import gc\n"
         "from inferstream import garbage\n"
         "before = gc.get_freeze_count()\n"
-        "garbage.settle()\n"
+        "garbage.freeze_objects()\n"
         "print(gc.get_freeze_count() - before > 1000, gc.get_threshold()[0] == garbage.YOUNG)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
@@ -25,16 +25,16 @@ class Model:
 
 async def main():
     garbage.SOON = 0.01
-    garbage.settle()
+    garbage.freeze_objects()
     gc.disable()
     model = Model()
     model.itself = model
     gone = weakref.ref(model)
     first = asyncio.Event()
-    settle = garbage.settle
-    garbage.settle = lambda: (settle(), first.set())
-    garbage.settle_soon()
-    garbage.settle_soon()  # of another model, to which something refers at the first collection
+    settle = garbage.freeze_objects
+    garbage.freeze_objects = lambda: (settle(), first.set())
+    garbage.schedule_collection()
+    garbage.schedule_collection()  # of another model, to which something refers at the first collection
     await first.wait()
     assert gone() is not None
     del model
@@ -46,5 +46,5 @@ asyncio.run(main())
 """
 
 
-def test_what_is_unloaded_shortly_before_a_collection_has_another_one() -> None:
+def test_collection_is_repeated_after_a_recent_unload() -> None:
     subprocess.run([sys.executable, "-c", LATE], timeout=60, check=True)

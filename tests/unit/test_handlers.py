@@ -19,7 +19,7 @@ class Below(Routed):
         return "no route any more"
 
 
-def test_the_routes_of_a_class_and_of_a_model_are_those_of_its_methods() -> None:
+def test_class_and_model_routes_come_from_their_methods() -> None:
     model = Routed(ModelSettings(name="m", implementation="a.B"))
     routes = get_custom_handlers(model)
     assert [handler for handler, _ in routes] == [
@@ -30,9 +30,9 @@ def test_the_routes_of_a_class_and_of_a_model_are_those_of_its_methods() -> None
     assert get_custom_handlers(Routed)[0] == (CustomHandler("/first", "GET"), Routed.first)
 
 
-def test_a_method_of_a_subclass_is_a_route_only_if_it_says_so() -> None:
+def test_overriding_method_is_a_route_only_if_decorated() -> None:
     assert [handler.rest_path for handler, _ in get_custom_handlers(Below)] == ["/{key}"]
 
 
-def test_a_model_without_routes_has_none() -> None:
+def test_model_without_routes_has_none() -> None:
     assert get_custom_handlers(MLModel) == []

@@ -10,28 +10,28 @@ from inferstream.server.grpc.statuses import StatusCode
 from inferstream.statuses import TABLE
 
 
-def test_importing_the_package_is_light() -> None:
+def test_package_import_is_light() -> None:
     heavy = "fastapi grpc pandas sklearn torch opentelemetry uvicorn websockets"
     code = f"import sys, inferstream.model; print([m for m in {heavy.split()} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout.strip() == "[]"
 
 
-def test_every_code_has_a_status_on_every_transport() -> None:
+def test_every_error_code_has_a_status_on_every_transport() -> None:
     assert set(TABLE) == set(Code)
     for status in TABLE.values():
         assert StatusCode[status.grpc] is not StatusCode.UNKNOWN
         assert 400 <= status.http < 600
 
 
-def test_what_the_package_exports_is_there() -> None:
+def test_exported_names_exist() -> None:
     import inferstream
 
     for name in inferstream.__all__:
         assert getattr(inferstream, name) is not None
 
 
-def test_the_settings_reference_is_generated_from_the_settings() -> None:
+def test_settings_reference_is_up_to_date() -> None:
     root = Path(__file__).parents[2]
     sys.path.insert(0, str(root / "scripts"))
     try:
@@ -41,7 +41,7 @@ def test_the_settings_reference_is_generated_from_the_settings() -> None:
     assert settings_reference.TARGET.read_text() == settings_reference.render(), "run `make settings`"
 
 
-def test_the_metrics_reference_is_generated_from_the_meters() -> None:
+def test_metrics_reference_is_up_to_date() -> None:
     root = Path(__file__).parents[2]
     sys.path.insert(0, str(root / "scripts"))
     try:
@@ -51,7 +51,7 @@ def test_the_metrics_reference_is_generated_from_the_meters() -> None:
     assert metrics_reference.TARGET.read_text() == metrics_reference.render(), "run `make metrics`"
 
 
-def test_the_grpc_door_is_typed_without_any() -> None:
+def test_grpc_package_is_typed_without_any() -> None:
     """Neither a signature nor anything else there names it: the messages have types of their own."""
     files = sorted((Path(__file__).parents[2] / "inferstream" / "server" / "grpc").rglob("*.py"))
     assert len(files) > 10
@@ -66,3 +66,14 @@ def test_the_grpc_door_is_typed_without_any() -> None:
                 untyped = [each.arg for each in arguments if each.annotation is None and each.arg != "self"]
                 found += [f"{file.name}:{node.lineno} {name}" for name in untyped if name != "cls"]
     assert found == []
+
+
+def test_the_command_line_is_described_by_its_help() -> None:
+    root = Path(__file__).parents[2]
+    sys.path.insert(0, str(root / "scripts"))
+    try:
+        import cli_reference
+    finally:
+        sys.path.pop(0)
+    assert cli_reference.TARGET.read_text() == cli_reference.render(), "run `make settings`"
+    assert len(cli_reference.INTRODUCTION.split()) <= 300

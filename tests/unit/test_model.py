@@ -43,7 +43,7 @@ async def two_requests() -> AsyncIterator[InferenceRequest]:
         yield InferenceRequest(id=id, inputs=[])
 
 
-async def test_a_bare_model_loads_and_unloads_and_answers_nothing() -> None:
+async def test_bare_model_loads_unloads_and_refuses_inference() -> None:
     model = made()
     assert (model.ready, await model.load(), await model.unload()) == (False, True, True)
     with pytest.raises(Unsupported, match="Model m does not implement predict"):
@@ -54,7 +54,7 @@ async def test_a_bare_model_loads_and_unloads_and_answers_nothing() -> None:
         await model.predict(REQUEST)
 
 
-def test_name_and_version_are_the_settings() -> None:
+def test_name_and_version_come_from_settings() -> None:
     model = made(parameters={"version": "v1"})
     assert (model.name, model.version) == ("m", "v1")
     assert model.settings is model._settings
@@ -62,11 +62,11 @@ def test_name_and_version_are_the_settings() -> None:
 
 
 @pytest.mark.parametrize("model", [Answers, BlockingAnswers])
-async def test_the_default_stream_is_one_prediction_of_the_first_request(model: type[MLModel]) -> None:
+async def test_default_stream_is_one_prediction_of_the_first_request(model: type[MLModel]) -> None:
     assert [response.id async for response in made(model).predict_stream(two_requests())] == ["1"]
 
 
-async def test_metadata_is_the_settings() -> None:
+async def test_metadata_comes_from_settings() -> None:
     model = made(
         platform="p", versions=["v1"], inputs=[TENSOR], outputs=[TENSOR], parameters={"content_type": "np"}
     )
@@ -77,7 +77,7 @@ async def test_metadata_is_the_settings() -> None:
     assert (await made().metadata()).parameters is None
 
 
-async def test_tensors_declared_while_loading_choose_codecs_and_show_in_metadata() -> None:
+async def test_tensors_declared_in_load_select_codecs_and_appear_in_metadata() -> None:
     model = made()
     text = RequestInput(name="x", shape=[1], datatype="BYTES", data=["YQ=="])
     assert model.decode(RequestInput(**text.model_dump()), StringCodec) == ["YQ=="]
@@ -98,7 +98,7 @@ class Inherits(Declares):
     outputs = [TENSOR.model_copy(update={"name": "y"})]
 
 
-async def test_a_class_declares_tensors_by_attributes() -> None:
+async def test_class_attributes_declare_tensors() -> None:
     first, second = (
         Declares(ModelSettings(name="a", implementation="m.M")),
         Declares(ModelSettings(name="b", implementation="m.M")),
@@ -113,14 +113,14 @@ async def test_a_class_declares_tensors_by_attributes() -> None:
     assert [each.name for each in (*heir.inputs, *heir.outputs)] == ["z", "y"]
 
 
-def test_requests_are_decoded_by_their_own_the_models_or_the_default_codec() -> None:
+def test_request_codec_precedes_model_and_default_codecs() -> None:
     plain = InferenceRequest(inputs=[RequestInput(name="x", shape=[1], datatype="INT8", data=[1])])
     assert made().decode_request(plain) is plain
     assert made().decode_request(plain, NumpyRequestCodec).tolist() == [1]
     assert made(parameters={"content_type": "np"}).decode_request(REQUEST).tolist() == [[1], [1]]
 
 
-def test_responses_carry_the_models_name_and_version() -> None:
+def test_responses_have_model_name_and_version() -> None:
     model = made(parameters={"version": "v1"})
     response = model.encode_response(np.ones(2))
     assert (response.model_name, response.model_version) == ("m", "v1")
@@ -130,6 +130,6 @@ def test_responses_carry_the_models_name_and_version() -> None:
         model.encode({"a", "set"}, RequestOutput(name="y"))
 
 
-def test_what_authors_override_is_async_and_takes_any_form() -> None:
+def test_overridable_methods_may_be_sync_or_async() -> None:
     assert inspect.iscoroutinefunction(MLModel.predict)
     assert inspect.isasyncgenfunction(MLModel.predict_stream)

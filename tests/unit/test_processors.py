@@ -18,7 +18,7 @@ def groups(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def test_without_a_quota_the_affinity_decides(groups) -> None:
+def test_affinity_applies_without_a_quota(groups) -> None:
     assert processors.available() == 8  # there is no file that says which groups these are
     (groups / "membership").write_text("0::/\n")
     (groups / "cpu.max").write_text("max 100000\n")
@@ -28,13 +28,13 @@ def test_without_a_quota_the_affinity_decides(groups) -> None:
 @pytest.mark.parametrize(
     ("quota", "found"), [("150000 100000", 2), ("10000 100000", 1), ("9900000 100000", 8)]
 )
-def test_a_quota_is_rounded_up(groups, quota: str, found: int) -> None:
+def test_quota_is_rounded_up(groups, quota: str, found: int) -> None:
     (groups / "membership").write_text("0::/\n")
     (groups / "cpu.max").write_text(quota)
     assert processors.available() == found
 
 
-def test_the_smallest_quota_of_all_groups_above_counts(groups) -> None:
+def test_smallest_quota_of_all_parent_groups_applies(groups) -> None:
     (groups / "membership").write_text("0::/system/server\n")
     (groups / "system" / "server").mkdir(parents=True)
     (groups / "system" / "cpu.max").write_text("300000 100000")
@@ -42,7 +42,7 @@ def test_the_smallest_quota_of_all_groups_above_counts(groups) -> None:
     assert processors.available() == 3
 
 
-def test_a_group_of_version_1_is_found_at_the_top_of_a_container(groups) -> None:
+def test_cgroup_v1_is_found_at_the_container_root(groups) -> None:
     (groups / "membership").write_text("5:memory:/docker/x\n4:cpu,cpuacct:/docker/x\n")
     (groups / "cpu,cpuacct").mkdir()
     (groups / "cpu,cpuacct" / "cpu.cfs_quota_us").write_text("400000\n")
@@ -52,7 +52,7 @@ def test_a_group_of_version_1_is_found_at_the_top_of_a_container(groups) -> None
     assert processors.available() == 8
 
 
-def test_processes_that_do_the_same_share_them(groups) -> None:
+def test_processors_are_shared_by_equal_processes(groups) -> None:
     processors.divide(3)
     assert processors.share() == 2
     processors.divide(100)

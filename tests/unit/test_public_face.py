@@ -14,7 +14,7 @@ MODULES = ("codecs", "errors", "testing", "types")
 
 
 @pytest.mark.parametrize("name", [*inferstream._HOMES])
-def test_a_name_is_the_object_that_its_home_has(name: str) -> None:
+def test_public_name_is_the_object_of_its_home_module(name: str) -> None:
     home = import_module(f"inferstream.{inferstream._HOMES[name]}")
     assert getattr(inferstream, name) is getattr(home, name)
     assert inspect.getdoc(getattr(inferstream, name))
@@ -29,7 +29,7 @@ def test_type_checkers_see_the_same_names() -> None:
     assert {*inferstream.__all__} == imported - {"PandasCodec"}
 
 
-def test_one_line_imports_what_a_model_needs_and_nothing_heavy() -> None:
+def test_import_is_lazy_and_light() -> None:
     names = "MLModel, InferenceRequest, InferenceResponse, RequestInput, ResponseOutput, NumpyCodec, "
     names += "StringCodec, ModelError, decode_args"
     heavy = "fastapi grpc pandas uvicorn websockets prometheus_client inferstream.server"
@@ -38,6 +38,6 @@ def test_one_line_imports_what_a_model_needs_and_nothing_heavy() -> None:
     assert ran.stdout.strip() == "[]"
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+def test_missing_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nothing"):
         inferstream.nothing  # noqa: B018

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from inferstream import MLModel, ModelSettings, StepModel
 from inferstream.codecs import NumpyCodec, decode_args
-from inferstream.compat.mlserver.model import MLModel as MLServersModel
-from inferstream.model import signature_of
+from inferstream.model import resolve_signature
+from inferstream.plugins.mlserver.model import MLModel as MLServersModel
 from inferstream.signature import SIGNATURE, Signature
 from inferstream.types import InferenceRequest, InferenceResponse, MetadataTensor, RequestInput
 
@@ -70,7 +70,7 @@ def names(tensors: Any) -> list[str] | None:
 
 
 @pytest.mark.parametrize("model", [Typed, FromMLServer])
-async def test_metadata_of_a_model_that_declares_nothing_is_what_its_annotations_say(
+async def test_undeclared_model_metadata_comes_from_annotations(
     model: type[MLModel],
 ) -> None:
     metadata = await made(model).metadata()
@@ -78,33 +78,33 @@ async def test_metadata_of_a_model_that_declares_nothing_is_what_its_annotations
         ("x", "BYTES", [-1, 1])
     ]
     assert names(metadata.outputs) == ["output-0"]
-    found = signature_of(made(model))
+    found = resolve_signature(made(model))
     assert (names(found.inputs), names(found.outputs)) == (["x"], ["output-0"])
     assert (found.declared_inputs, found.declared_outputs) == ((), ())
 
 
-async def test_settings_win_over_annotations_each_side_for_itself() -> None:
+async def test_settings_override_annotations_per_side() -> None:
     model = made(Typed, inputs=[X])
-    found = signature_of(model)
+    found = resolve_signature(model)
     assert (model.inputs, names(model.outputs)) == ([X], ["output-0"])
     assert (found.declared_inputs, found.declared_outputs) == ((X,), ())
 
 
-def test_settings_that_say_what_annotations_say_are_a_declaration() -> None:
+def test_settings_equal_to_annotations_are_a_declaration() -> None:
     same = made(Typed).inputs
-    assert signature_of(made(Typed, inputs=same)).declared_inputs == tuple(same)
+    assert resolve_signature(made(Typed, inputs=same)).declared_inputs == tuple(same)
 
 
 @pytest.mark.parametrize("attribute", ["inputs", "_inputs"])
-async def test_what_load_assigns_wins_over_annotations(attribute: str) -> None:
+async def test_load_assignments_override_annotations(attribute: str) -> None:
     model = made(Typed)
     setattr(model, attribute, [X])
     assert (await model.metadata()).inputs == [X]
-    assert signature_of(model).declared_inputs == (X,)
+    assert resolve_signature(model).declared_inputs == (X,)
     assert names(made(Typed).inputs) == ["x"]
 
 
-async def test_what_a_subclass_overrides_wins_over_annotations() -> None:
+async def test_subclass_overrides_annotations() -> None:
     class Overriding(Typed):
         @property
         def inputs(self) -> list[MetadataTensor]:
@@ -115,37 +115,37 @@ async def test_what_a_subclass_overrides_wins_over_annotations() -> None:
             pass
 
     assert (await made(Overriding).metadata()).inputs == [X]
-    assert signature_of(made(Overriding)).declared_inputs == (X,)
+    assert resolve_signature(made(Overriding)).declared_inputs == (X,)
 
 
-def test_models_of_a_class_do_not_share_what_they_may_change() -> None:
+def test_models_of_a_class_share_no_mutable_state() -> None:
     one = made(Typed)
     one.inputs[0].shape.append(7)
     one.inputs.append(X)
     assert [tensor.shape for tensor in made(Typed).inputs] == [[-1, 1]]
 
 
-def test_an_annotation_chooses_no_codec_in_code_that_decodes_by_itself() -> None:
+def test_annotation_selects_no_codec_for_manual_decoding() -> None:
     tensor = RequestInput(name="x", shape=[1], datatype="INT8", data=[1])
     assert made(Typed).decode(tensor, NumpyCodec).tolist() == [1]
 
 
-def test_where_methods_disagree_or_say_nothing_a_side_is_unknown() -> None:
-    both = signature_of(made(Both))
+def test_side_is_unknown_if_methods_disagree_or_are_undeclared() -> None:
+    both = resolve_signature(made(Both))
     assert (names(both.inputs), both.outputs, both.streams) == (["x"], None, True)
-    half = signature_of(made(HalfDecorated))
+    half = resolve_signature(made(HalfDecorated))
     assert (half.inputs, half.outputs, half.streams) == (None, None, True)
-    assert signature_of(made(Plain)) == Signature(doc="Answers nothing.")
-    assert signature_of(made(Steps)).streams
+    assert resolve_signature(made(Plain)) == Signature(doc="Answers nothing.")
+    assert resolve_signature(made(Steps)).streams
     assert made(Plain).inputs == []
 
 
-def test_the_method_or_else_the_class_is_described() -> None:
-    assert signature_of(made(Typed)).doc == "Counts letters."
-    assert signature_of(made(Both)).doc == ""
+def test_description_is_the_method_or_class_docstring() -> None:
+    assert resolve_signature(made(Typed)).doc == "Counts letters."
+    assert resolve_signature(made(Both)).doc == ""
 
 
 @pytest.mark.parametrize("model", [Typed, Plain, Both])
-def test_a_signature_travels_as_json(model: type[MLModel]) -> None:
-    found = signature_of(made(model))
+def test_signature_round_trips_as_json(model: type[MLModel]) -> None:
+    found = resolve_signature(made(model))
     assert SIGNATURE.validate_json(SIGNATURE.dump_json(found)) == found

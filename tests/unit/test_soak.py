@@ -7,7 +7,7 @@ from scripts.soak.site import Ask, Site
 ASK = Ask("near", "whole", 3, 1, 0)
 
 
-def test_only_a_reason_makes_another_end_than_ok_a_good_one() -> None:
+def test_non_ok_outcomes_need_an_explanation() -> None:
     site = Site("", 0, 0)
     site.note("rest", "near", "ok")
     site.note("rest", "near", "504", "504")
@@ -20,7 +20,7 @@ def test_only_a_reason_makes_another_end_than_ok_a_good_one() -> None:
     assert site.calls == 6
 
 
-def test_an_answer_with_a_word_missing_doubled_or_cut_off_is_lost() -> None:
+def test_response_with_missing_doubled_or_cut_word_is_lost() -> None:
     assert ASK.end("#0 x #1 x #2 x ") == "ok"
     assert ASK.end("#0 x #2 x ") == ASK.end("#0 x #1 x #1 x #2 x ") == ASK.end("#0 x #1 x ") == "wrong"
     stream = DOORS["openai stream"]
@@ -31,7 +31,7 @@ def test_an_answer_with_a_word_missing_doubled_or_cut_off_is_lost() -> None:
     assert stream.end(ASK, 200, words + failed) == "timeout"
 
 
-def test_what_is_counted_may_not_grow_and_the_memory_only_a_little_with_the_calls() -> None:
+def test_counts_may_not_grow_and_memory_only_slightly() -> None:
     assert grown({"tasks": 1, "KiB": 1}, {"tasks": 1, "KiB": 9}) == {}
     assert grown({"tasks": 1}, {"tasks": 2, "inferstream.A": 1}) == {"tasks": 1, "inferstream.A": 1}
     calls = [number * 1_000_000 for number in range(8)]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from inferstream.statuses import HTTP_OF_CODE, HTTP_OF_GRPC, TABLE, Code, code_of_http
+from inferstream.statuses import HTTP_OF_CODE, HTTP_OF_GRPC, TABLE, Code, find_code
 
 
 @pytest.mark.parametrize("code", Code)
-def test_events_of_a_stream_have_the_status_of_their_code(code: Code) -> None:
+def test_stream_events_have_the_status_of_their_code(code: Code) -> None:
     assert HTTP_OF_CODE[code.value] == TABLE[code].http
 
 
@@ -29,10 +29,10 @@ def test_events_of_a_stream_have_the_status_of_their_code(code: Code) -> None:
         ("DEADLINE_EXCEEDED", 504),
     ],
 )
-def test_each_status_of_grpc_has_one_of_http(name: str, http: int) -> None:
+def test_every_grpc_status_has_an_http_status(name: str, http: int) -> None:
     assert HTTP_OF_GRPC[name] == http
 
 
-def test_the_code_of_a_status_has_that_status() -> None:
+def test_http_status_maps_back_to_itself() -> None:
     known = {401, 403, 404, 413, 415, 429, 501, 503, 504}
-    assert {TABLE[code_of_http(status)].http for status in known} == known
+    assert {TABLE[find_code(status)].http for status in known} == known

@@ -73,13 +73,13 @@ class Failing(MLModel):
         raise ValueError("secret")
 
 
-async def test_a_class_answers_in_five_lines() -> None:
+async def test_class_model_is_tested_in_five_lines() -> None:
     async with testing.run(Doubler) as app:
         response = await app.infer("Doubler", x=np.array([1.0, 2.0]))
     assert testing.arrays(response)["output-0"].ravel().tolist() == [2.0, 4.0]
 
 
-async def test_values_of_functions_are_whole_responses() -> None:
+async def test_function_values_are_complete_responses() -> None:
     app = App()
 
     @app.model
@@ -100,32 +100,32 @@ async def test_values_of_functions_are_whole_responses() -> None:
         ]
 
 
-async def test_a_stream_is_read_as_the_model_makes_it() -> None:
+async def test_stream_is_read_as_produced() -> None:
     async with testing.run(Doubler) as app:
         items = [item async for item in app.stream("Doubler", prompt="two words")]
     assert [testing.arrays(item)["output-0"].item() for item in items] == ["two", "words"]
 
 
-def test_a_test_that_is_no_coroutine_asks_too() -> None:
+def test_sync_test_can_call_models() -> None:
     with testing.run({"double": Doubler}) as app:
         assert testing.arrays(app.infer("double", x=[[1, 2]]))["output-0"].tolist() == [[2, 4]]
         assert len(app.stream("double", prompt="one two three")) == 3
 
 
-async def test_code_that_awaits_nothing_runs_models_where_an_event_loop_runs() -> None:
+async def test_sync_code_runs_models_inside_a_running_loop() -> None:
     with testing.run({"double": Doubler}) as app:
         assert testing.arrays(app.infer("double", x=[[1, 2]]))["output-0"].tolist() == [[2, 4]]
         assert len(app.stream("double", prompt="two words")) == 2
 
 
-async def test_the_model_itself_is_served_and_later_requests_reach_the_call() -> None:
+async def test_model_instance_is_served_and_gets_later_requests() -> None:
     model = Sums(ModelSettings(implementation=Sums, name="sums"))
 
     async def more() -> AsyncIterator[InferenceRequest]:
-        yield testing.request_of({"x": 2})
+        yield testing.build_request({"x": 2})
 
     async with testing.run(model) as app:
-        first = testing.request_of({"x": 1})
+        first = testing.build_request({"x": 1})
         totals = [testing.arrays(item) async for item in app.stream("sums", first, more())]
         assert model.ready
     assert [int(next(iter(total.values())).item()) for total in totals] == [1, 3]
@@ -133,7 +133,7 @@ async def test_the_model_itself_is_served_and_later_requests_reach_the_call() ->
     assert not model.ready
 
 
-async def test_a_class_that_no_import_finds_is_served() -> None:
+async def test_unimportable_class_is_served() -> None:
     class Hidden(Doubler):
         pass
 
@@ -143,7 +143,7 @@ async def test_a_class_that_no_import_finds_is_served() -> None:
     assert [testing.arrays(response)["output-0"].item() for response in both] == [2, 4]
 
 
-async def test_a_worker_cannot_import_what_only_this_process_has() -> None:
+async def test_worker_cannot_import_process_local_class() -> None:
     class Hidden(Doubler):
         pass
 
@@ -152,7 +152,7 @@ async def test_a_worker_cannot_import_what_only_this_process_has() -> None:
             pass
 
 
-async def test_a_folder_answers_through_its_workers(tmp_path: Path) -> None:
+async def test_folder_is_served_through_its_workers(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     code = "from inferstream import MLModel\nclass Echo(MLModel):\n"
@@ -164,7 +164,7 @@ async def test_a_folder_answers_through_its_workers(tmp_path: Path) -> None:
     assert next(iter(testing.arrays(response).values())).item() == "here"
 
 
-async def test_errors_are_those_of_the_model_and_the_server() -> None:
+async def test_model_and_server_errors_are_raised() -> None:
     async with testing.run(Failing) as app:
         with pytest.raises(ModelError, match="no tea today"):
             await app.infer("Failing", model=1)
@@ -176,7 +176,7 @@ async def test_errors_are_those_of_the_model_and_the_server() -> None:
             await app.infer("Failing", x=broken)
 
 
-async def test_leaving_a_stream_runs_the_finally_of_the_model() -> None:
+async def test_closing_a_stream_runs_the_model_finally_block() -> None:
     model = Ticking(ModelSettings(implementation=Ticking))
     async with testing.run(model) as app:
         stream = app.stream("Ticking", x=1)
@@ -203,7 +203,7 @@ def test_values_become_tensors(value, datatype: str, shape: list[int]) -> None:
     assert (tensor.name, tensor.datatype, tensor.shape) == ("x", datatype, shape)
 
 
-def test_a_value_that_no_codec_knows_is_named() -> None:
+def test_unsupported_value_is_named() -> None:
     with pytest.raises(CodecError, match='"x"'):
         testing.encode("x", object())
 
@@ -219,12 +219,12 @@ def test_a_value_that_no_codec_knows_is_named() -> None:
         (Doubler, {"shutdown_grace": "soon"}, 'field "shutdown_grace"'),
     ],
 )
-def test_what_cannot_be_served_is_named(served, settings: dict, reason: str) -> None:
+def test_unservable_object_is_named(served, settings: dict, reason: str) -> None:
     with pytest.raises(InvalidSettings, match=reason):
         testing.run(served, **settings)
 
 
-async def test_whole_settings_and_names_of_a_mapping_count(tmp_path) -> None:
+async def test_full_settings_and_mapping_names_apply(tmp_path) -> None:
     folder = tmp_path / "m"
     folder.mkdir()
     settings = {"name": "folded", "implementation": "tests.unit.test_testing.Doubler"}
@@ -237,7 +237,7 @@ async def test_whole_settings_and_names_of_a_mapping_count(tmp_path) -> None:
     assert given.name != "named"
 
 
-async def test_inputs_that_cannot_be_are_named() -> None:
+async def test_invalid_inputs_are_named() -> None:
     async with testing.run(Doubler) as app:
         with pytest.raises(CodecError, match='input "x"'):
             await app.infer("Doubler", x=[[1], [2, 3]])

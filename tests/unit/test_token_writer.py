@@ -15,7 +15,7 @@ def written(item, declared=()):
     return TokenWriter("m", "1", declared).write(item)
 
 
-def test_a_text_is_the_first_declared_output_of_texts_in_its_declared_shape():
+def test_text_fills_the_first_declared_text_output():
     tensor = written("hello", DECLARED).outputs[0]
     assert (tensor.name, tensor.shape, tensor.datatype, tensor.data.flat()) == (
         "words",
@@ -25,14 +25,14 @@ def test_a_text_is_the_first_declared_output_of_texts_in_its_declared_shape():
     )
 
 
-def test_a_model_that_declares_no_output_gets_one_named_text():
+def test_model_without_declared_output_gets_a_text_output():
     response = written(b"\xc3")
     assert (response.outputs[0].name, response.outputs[0].shape) == ("text", [1])
     assert response.outputs[0].data.flat() == [b"\xc3"]
     assert response.parameters is None
 
 
-def test_what_a_token_says_beside_its_text_are_parameters():
+def test_token_fields_other_than_text_are_parameters():
     token = Token(
         "a",
         7,
@@ -53,12 +53,12 @@ def test_what_a_token_says_beside_its_text_are_parameters():
     }
 
 
-def test_anything_else_is_no_text():
+def test_other_values_are_not_text():
     assert written(3) is None
     assert written(None) is None
 
 
-def test_a_token_that_cannot_be_sent_names_the_model():
+def test_unsendable_token_names_the_model():
     with pytest.raises(InvalidOutput, match="Model m answered a Token whose text is 3"):
         written(Token(3))
     with pytest.raises(InvalidOutput, match="cannot be written as JSON"):
@@ -92,7 +92,7 @@ def texts(responses):
     return [response.outputs[0].data.flat()[0] for response in responses]
 
 
-def test_models_answer_and_yield_texts_in_place_of_tensors():
+def test_models_may_return_and_yield_text():
     with run(Words) as app:
         assert texts([app.infer("Words", prompt="x")]) == ["whole"]
         responses = app.stream("Words", prompt="x")
@@ -102,12 +102,12 @@ def test_models_answer_and_yield_texts_in_place_of_tensors():
     assert responses[2].parameters.get("finish_reason") == "stop"
 
 
-def test_a_step_emits_texts():
+def test_steps_may_emit_text():
     with run(Steps) as app:
         assert texts(app.stream("Steps", prompt="x")) == ["a", "b", "c", "d"]
 
 
-def test_a_declared_output_of_texts_keeps_its_name():
+def test_declared_text_output_keeps_its_name():
     settings = ModelSettings(
         name="words",
         implementation=Words,

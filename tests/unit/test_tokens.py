@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferstream.tokens import UNKNOWN, ToldUsage, tokens_of, usage_of
+from inferstream.tokens import UNKNOWN, ToldUsage, count_tokens, read_usage
 from inferstream.types import Parameters
 
 
@@ -15,19 +15,19 @@ from inferstream.types import Parameters
         ({"other": 1}, UNKNOWN),
     ],
 )
-def test_what_is_told_is_read_and_what_is_no_count_is_not(parameters: dict, usage: ToldUsage) -> None:
-    assert usage_of(Parameters(**parameters)) == usage
+def test_valid_usage_is_read_and_invalid_counts_are_ignored(parameters: dict, usage: ToldUsage) -> None:
+    assert read_usage(Parameters(**parameters)) == usage
 
 
-def test_a_response_without_parameters_tells_nothing() -> None:
-    assert usage_of(None) is UNKNOWN
-    assert usage_of(Parameters(content_type="str")) is UNKNOWN
+def test_response_without_parameters_has_no_usage() -> None:
+    assert read_usage(None) is UNKNOWN
+    assert read_usage(Parameters(content_type="str")) is UNKNOWN
 
 
-def test_items_count_where_the_model_tells_nothing() -> None:
-    assert tokens_of(None, 3) == 3
-    assert tokens_of(Parameters(), 3) == 3
+def test_items_are_counted_without_model_usage() -> None:
+    assert count_tokens(None, 3) == 3
+    assert count_tokens(Parameters(), 3) == 3
 
 
-def test_the_models_own_usage_counts() -> None:
-    assert tokens_of(Parameters(prompt_tokens=5, completion_tokens=7), 3) == 12
+def test_model_usage_takes_precedence() -> None:
+    assert count_tokens(Parameters(prompt_tokens=5, completion_tokens=7), 3) == 12

@@ -15,7 +15,7 @@ BASE64 = re.compile(r'\{\s*"base64": "([^"]*)"\s*\}')
 
 
 @pytest.mark.parametrize("name", SETUPS)
-def test_the_wire_is_as_it_was_recorded(name: str, tmp_path: Path) -> None:
+def test_wire_format_matches_the_recording(name: str, tmp_path: Path) -> None:
     setup = SETUPS[name]
     found = ask(setup, tmp_path / "models")
     differences: list[str] = []
@@ -28,19 +28,19 @@ def test_the_wire_is_as_it_was_recorded(name: str, tmp_path: Path) -> None:
     assert not differences, "\n".join(differences)
 
 
-def test_no_name_of_a_case_is_used_twice() -> None:
+def test_case_names_are_unique() -> None:
     for cases in FACES.values():
         names = [case.name for case in cases]
         assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
 
 
-def test_every_rpc_is_asked() -> None:
+def test_every_rpc_is_called() -> None:
     declared = set(re.findall(r"^  rpc (\w+)", PROTO.read_text(), re.M))
     assert declared
     assert declared <= {case.method for case in FACES["grpc"]}
 
 
-def test_every_documented_route_is_asked() -> None:
+def test_every_documented_route_is_requested() -> None:
     documented = read("resources")["document"]["body"]["paths"]
     cases = (*FACES["inference"], *FACES["streams"], *FACES["resources"], *FACES["texts"])
     asked = {request.partition(b" HTTP/")[0].decode("latin-1") for case in cases for request in case.requests}

@@ -1,7 +1,11 @@
-"""The cases, by what they ask. Importing this registers all; `repository` unloads models, and is the last."""
+"""The test cases by topic.
+
+Importing this package registers them. `repository` runs last, because it unloads models.
+"""
 
 # isort: skip_file
-from . import health, metadata, inference, errors, binary, generate, v2_streams, statistics
+from . import health, metadata, inference, errors, binary, generate, text_generation, v2_streams
+from . import statistics
 from . import rpc_core, rpc_inference, rpc_errors, rpc_streams, repository
 
 __all__ = [
@@ -11,6 +15,7 @@ __all__ = [
     "errors",
     "binary",
     "generate",
+    "text_generation",
     "v2_streams",
     "statistics",
     "rpc_core",

@@ -1,11 +1,11 @@
-"""Triton's extension for binary tensors over REST."""
+"""The binary tensor data extension of Triton, over REST."""
 
 from typing import Any
 
 from ..case import case, each
 from ..http import HEADER_LENGTH, Answer
 from ..outcome import Skip, expect, require, short
-from ..server import Server, flat, only_output, outputs, refused
+from ..server import Server, flat, only_output, outputs, require_error
 from ..tensors import DATATYPES
 
 LENGTH = HEADER_LENGTH.lower()
@@ -22,7 +22,7 @@ def extension_is_announced(server: Server) -> None:
 def values_come_back(server: Server, datatype: str) -> None:
     answer = _ask(server, *_input(server, datatype), binary_data_output=True)
     if datatype == "BF16" and 400 <= answer.status < 500:
-        raise Skip(f"BF16 is of Triton's alone: {short(answer.body)}")
+        raise Skip(f"only Triton defines BF16: {short(answer.body)}")
     output, data = _one_binary(answer)
     expect(output.get("datatype"), datatype, "`datatype`")
     expect(DATATYPES[datatype].unpack(data), list(DATATYPES[datatype].values), "values")
@@ -87,7 +87,7 @@ def content_length_is_that_of_the_body(server: Server) -> None:
 
 @case
 def requested_output_is_binary(server: Server) -> None:
-    document, blobs = _typed(
+    document, blobs = _build_request(
         server, [{"name": "OUTPUT0", "parameters": {"binary_data": True}}, {"name": "OUTPUT1"}]
     )
     path = f"{server.model('typed').path}/infer"
@@ -103,7 +103,7 @@ def requested_output_is_binary(server: Server) -> None:
 
 @case
 def false_on_an_output_overrides(server: Server) -> None:
-    document, blobs = _typed(server, [{"name": "OUTPUT0", "parameters": {"binary_data": False}}])
+    document, blobs = _build_request(server, [{"name": "OUTPUT0", "parameters": {"binary_data": False}}])
     document["parameters"] = {"binary_data_output": True}
     answer = server.http.binary(f"{server.model('typed').path}/infer", document, blobs)
     response, _ = _split(answer)
@@ -136,7 +136,7 @@ def all_json_with_the_header(server: Server) -> None:
 def wrong_header_is_an_error(server: Server, length: str) -> None:
     tensor, blob = _input(server, "FP32")
     path = f"{server.model('identity').path}/infer"
-    refused(server.http.binary(path, {"inputs": [tensor]}, blob, length))
+    require_error(server.http.binary(path, {"inputs": [tensor]}, blob, length))
 
 
 @each(["fewer-bytes", "more-bytes", "size-of-another-shape", "data-too", "negative-size"])
@@ -152,7 +152,7 @@ def wrong_size_is_an_error(server: Server, which: str) -> None:
         tensor["data"] = [0.5, -1.25, 3.0]
     else:
         tensor["parameters"] = {"binary_data_size": -12}
-    refused(_ask(server, tensor, blob))
+    require_error(_ask(server, tensor, blob))
 
 
 def _input(server: Server, datatype: str) -> tuple[dict[str, Any], bytes]:
@@ -168,7 +168,7 @@ def _tensor(model: Any, datatype: str, index: int = 0) -> tuple[dict[str, Any], 
 
 
 def _two(server: Server) -> Any:
-    """A model that returns two inputs of different sizes."""
+    """Return a model that takes two inputs of different sizes."""
     _need_binary(server)
     return server.model("typed")
 
@@ -178,14 +178,14 @@ def _ask(server: Server, tensor: dict[str, Any], blob: bytes, **parameters: bool
     return server.http.binary(f"{server.model('identity').path}/infer", document, blob)
 
 
-def _typed(server: Server, requested: list[dict[str, Any]]) -> tuple[dict[str, Any], bytes]:
+def _build_request(server: Server, requested: list[dict[str, Any]]) -> tuple[dict[str, Any], bytes]:
     model = _two(server)
     tensor, blob = _tensor(model, "FP32")
     return {"inputs": [tensor, model.input("BYTES")], "outputs": requested}, blob
 
 
 def _split(answer: Answer) -> tuple[dict[str, Any], bytes]:
-    """The JSON and the binary part of an answer."""
+    """Split a response into its JSON and binary parts."""
     expect(answer.status, 200, f"status ({short(answer.body)})")
     length = answer.headers.get(LENGTH)
     if length is None:
@@ -206,7 +206,7 @@ def _size(output: dict[str, Any]) -> Any:
 
 
 def _need_binary(server: Server) -> None:
-    """Skip where binary tensors are neither announced nor served."""
+    """Skip the case if binary tensors are neither announced nor accepted."""
     if any(text in server.extensions() for text in ("binary_tensor_data", "binary_data")):
         return
     model = server.model("identity")

@@ -6,7 +6,7 @@ from typing import Any
 from ..case import case, each
 from ..http import Answer
 from ..outcome import Skip, expect, require
-from ..server import UNKNOWN, Server, flat, model_path, only_output, refused
+from ..server import UNKNOWN, Server, flat, model_path, only_output, require_error
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -37,7 +37,7 @@ BAD_TENSORS: dict[str, Change] = {
 
 @each(BAD_TENSORS)
 def bad_input_is_an_error(server: Server, which: str) -> None:
-    refused(_bad(server, which))
+    require_error(_bad(server, which))
 
 
 @each(BAD_TENSORS)
@@ -50,12 +50,12 @@ def bad_input_is_the_clients_fault(server: Server, which: str) -> None:
 
 @case
 def malformed_json_is_an_error(server: Server) -> None:
-    refused(_send(server, b'{"inputs": ['))
+    require_error(_send(server, b'{"inputs": ['))
 
 
 @each(["[]", "{}", '{"inputs": null}', '{"inputs": {}}', '{"inputs": [1]}'])
 def no_inputs_is_an_error(server: Server, text: str) -> None:
-    refused(_send(server, text.encode()))
+    require_error(_send(server, text.encode()))
 
 
 @case
@@ -68,13 +68,13 @@ def errors_are_json(server: Server) -> None:
 @case
 def unknown_model_is_an_error(server: Server) -> None:
     tensor = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}
-    refused(server.http.post(f"{model_path(UNKNOWN)}/infer", {"inputs": [tensor]}))
+    require_error(server.http.post(f"{model_path(UNKNOWN)}/infer", {"inputs": [tensor]}))
 
 
 @case
 def unknown_version_is_an_error(server: Server) -> None:
     model = server.model("identity")
-    refused(server.http.post(f"{model.path}/versions/999999/infer", {"inputs": [model.input("FP32")]}))
+    require_error(server.http.post(f"{model.path}/versions/999999/infer", {"inputs": [model.input("FP32")]}))
 
 
 @case
@@ -87,20 +87,22 @@ def inference_is_a_post(server: Server) -> None:
 def unknown_output_is_an_error(server: Server) -> None:
     model = _declaring(server)
     inputs = [model.input("FP32"), model.input("BYTES")]
-    refused(server.http.post(f"{model.path}/infer", {"inputs": inputs, "outputs": [{"name": "NO_SUCH"}]}))
+    require_error(
+        server.http.post(f"{model.path}/infer", {"inputs": inputs, "outputs": [{"name": "NO_SUCH"}]})
+    )
 
 
 @case
 def missing_input_is_an_error(server: Server) -> None:
     model = _declaring(server)
-    refused(server.http.post(f"{model.path}/infer", {"inputs": [model.input("FP32")]}))
+    require_error(server.http.post(f"{model.path}/infer", {"inputs": [model.input("FP32")]}))
 
 
 @case
 def other_datatype_than_declared_is_an_error(server: Server) -> None:
     model = _declaring(server)
     wrong = {"name": "INPUT0", "datatype": "BYTES", "shape": [1], "data": ["x"]}
-    refused(server.http.post(f"{model.path}/infer", {"inputs": [wrong, model.input("BYTES")]}))
+    require_error(server.http.post(f"{model.path}/infer", {"inputs": [wrong, model.input("BYTES")]}))
 
 
 @case

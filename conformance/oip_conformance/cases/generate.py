@@ -1,11 +1,11 @@
-"""Triton's extension for text: generate and generate_stream."""
+"""The generate extension of Triton: `generate` and `generate_stream`."""
 
 from typing import Any
 
 from ..case import case
 from ..http import Answer, Events
 from ..outcome import Skip, expect, require, short
-from ..server import UNKNOWN, Server, model_path, refused
+from ..server import UNKNOWN, Server, model_path, require_error
 
 WORDS = "one two three four five"
 
@@ -50,17 +50,17 @@ def generate_takes_a_version(server: Server) -> None:
 
 @case
 def generate_without_text_is_an_error(server: Server) -> None:
-    refused(_generate(server, {"parameters": {}}))
+    require_error(_generate(server, {"parameters": {}}))
 
 
 @case
 def generate_of_parameters_that_are_no_object_is_an_error(server: Server) -> None:
-    refused(_generate(server, {"text_input": "word", "parameters": [1]}))
+    require_error(_generate(server, {"text_input": "word", "parameters": [1]}))
 
 
 @case
 def generate_of_a_failing_model_is_an_error(server: Server) -> None:
-    refused(_generate(server, {"text_input": "!fail"}))
+    require_error(_generate(server, {"text_input": "!fail"}))
 
 
 @case
@@ -99,7 +99,7 @@ def stream_ends_without_a_mark(server: Server) -> None:
 
 @case
 def stream_comes_as_it_is_made(server: Server) -> None:
-    times = [moment for line, moment in _timed(_stream(server, WORDS)) if line.startswith(b"data:")]
+    times = [moment for line, moment in _with_times(_stream(server, WORDS)) if line.startswith(b"data:")]
     require(len(times) > 1, "five words came in one event")
     require(times[-1] - times[0] > 0.05, f"the events came together, within {times[-1] - times[0]:.3f} s")
 
@@ -115,14 +115,16 @@ def stream_error_after_a_response_is_an_event(server: Server) -> None:
 @case
 def stream_of_an_unknown_model_is_an_error(server: Server) -> None:
     _need_generate(server)
-    answer = refused(server.http.post(f"{model_path(UNKNOWN)}/generate_stream", {"text_input": "word"}))
+    answer = require_error(server.http.post(f"{model_path(UNKNOWN)}/generate_stream", {"text_input": "word"}))
     expect(answer.headers.get("content-type"), "application/json", "Content-Type")
 
 
 @case
 def stream_without_text_is_an_error(server: Server) -> None:
     _need_generate(server)
-    answer = refused(server.http.post(f"{server.model('stream').path}/generate_stream", {"parameters": {}}))
+    answer = require_error(
+        server.http.post(f"{server.model('stream').path}/generate_stream", {"parameters": {}})
+    )
     expect(answer.headers.get("content-type"), "application/json", "Content-Type")
 
 
@@ -138,12 +140,12 @@ def _stream(server: Server, text: str) -> Events:
     return events
 
 
-def _timed(events: Events) -> list[tuple[bytes, float]]:
+def _with_times(events: Events) -> list[tuple[bytes, float]]:
     return list(zip(events.lines, events.times, strict=True))
 
 
 def _need_generate(server: Server) -> None:
-    """Skip where the route is missing, or takes MLServer's requests only."""
+    """Skip the case if the route is missing, or only accepts V2 requests as in MLServer."""
     path = f"{server.model('stream').path}/generate"
     answer = server.http.post(path, {"text_input": "word"})
     if answer.status in (404, 405, 501):
@@ -151,4 +153,4 @@ def _need_generate(server: Server) -> None:
     if answer.status != 200:
         tensor = {"name": "text_input", "datatype": "BYTES", "shape": [1], "data": ["word"]}
         if server.http.post(path, {"inputs": [tensor]}).status == 200:
-            raise Skip("generate takes V2 requests only, as MLServer's")
+            raise Skip("generate takes only V2 requests, as in MLServer")

@@ -22,7 +22,7 @@ def ready_answers_200(server: Server) -> None:
 
 @case
 def ready_says_so(server: Server) -> None:
-    """The text calls the key `live`, and servers write `ready`: either is right."""
+    """The protocol calls the key `live`, but servers return `ready`. Both are accepted."""
     document = server.http.get("/v2/health/ready").ok()
     require(
         True in (document.get("ready"), document.get("live")),

@@ -4,7 +4,7 @@ from typing import Any
 
 from ..case import case, each
 from ..outcome import expect, require, short
-from ..server import UNKNOWN, Server, model_path, refused
+from ..server import UNKNOWN, Server, model_path, require_error
 from ..tensors import DATATYPES
 
 
@@ -68,12 +68,12 @@ def model_takes_a_version(server: Server) -> None:
 
 @case
 def unknown_model_is_an_error(server: Server) -> None:
-    refused(server.http.get(model_path(UNKNOWN)))
+    require_error(server.http.get(model_path(UNKNOWN)))
 
 
 @case
 def unknown_version_is_an_error(server: Server) -> None:
-    refused(server.http.get(f"{server.any.path}/versions/999999"))
+    require_error(server.http.get(f"{server.any.path}/versions/999999"))
 
 
 def _metadata(server: Server) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Triton's extension for repositories. It unloads the model of the role `identity` and loads it again."""
+"""The model repository extension of Triton. The cases unload the `identity` model and load it again."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,14 +7,14 @@ from typing import Any
 from ..case import case, each
 from ..outcome import Skip, expect, require, short
 from ..rpc import Refused
-from ..server import UNKNOWN, Model, Server, refused
+from ..server import UNKNOWN, Model, Server, require_error
 
 INDEX = "/v2/repository/index"
 
 
 @case
 def index_lists_the_models(server: Server) -> None:
-    _need(server)
+    _require_index(server)
     listed = server.http.post(INDEX, {}).json()
     require(isinstance(listed, list), f"expected a list, got {short(listed)}")
     names = [entry.get("name") for entry in listed if isinstance(entry, dict)]
@@ -23,7 +23,7 @@ def index_lists_the_models(server: Server) -> None:
 
 @each(["version", "state", "reason"])
 def index_entries_have(server: Server, key: str) -> None:
-    _need(server)
+    _require_index(server)
     entries = [entry for entry in server.http.post(INDEX, {}).json() if entry.get("name") == server.any.name]
     require(bool(entries), f"{server.any.name} is not in the index")
     value = entries[0].get(key, "" if key == "version" else None)
@@ -32,14 +32,14 @@ def index_entries_have(server: Server, key: str) -> None:
 
 @case
 def index_says_ready(server: Server) -> None:
-    _need(server)
+    _require_index(server)
     states = {entry.get("name"): entry.get("state") for entry in server.http.post(INDEX, {}).json()}
     expect(states.get(server.any.name), "READY", "`state`")
 
 
 @case
 def index_takes_an_empty_body(server: Server) -> None:
-    _need(server)
+    _require_index(server)
     expect(
         server.http.call("POST", INDEX).status,
         200,
@@ -49,34 +49,34 @@ def index_takes_an_empty_body(server: Server) -> None:
 
 @case
 def unloaded_model_is_not_ready(server: Server) -> None:
-    with _unloaded(server) as model:
+    with _unload(server) as model:
         answer = server.http.get(f"{model.path}/ready")
         require(answer.status >= 400, f"an unloaded model is ready: {answer.status}")
 
 
 @case
 def unloaded_model_infers_nothing(server: Server) -> None:
-    with _unloaded(server) as model:
-        refused(server.http.post(f"{model.path}/infer", {"inputs": [model.input("FP32")]}))
+    with _unload(server) as model:
+        require_error(server.http.post(f"{model.path}/infer", {"inputs": [model.input("FP32")]}))
 
 
 @case
 def unload_takes_parameters(server: Server) -> None:
-    with _unloaded(server, {"parameters": {"unload_dependents": True}}) as model:
+    with _unload(server, {"parameters": {"unload_dependents": True}}) as model:
         answer = server.http.get(f"{model.path}/ready")
         require(answer.status >= 400, f"an unloaded model is ready: {answer.status}")
 
 
 @case
 def index_of_ready_models_leaves_out_unloaded(server: Server) -> None:
-    with _unloaded(server) as model:
+    with _unload(server) as model:
         names = [entry.get("name") for entry in server.http.post(INDEX, {"ready": True}).json()]
         require(model.name not in names, f"{model.name} is unloaded, and in the index of ready models")
 
 
 @each(["empty", "{}", '{"parameters": {}}'])
 def load_takes(server: Server, body: str) -> None:
-    with _unloaded(server) as model:
+    with _unload(server) as model:
         text = b"" if body == "empty" else body.encode()
         headers = {"Content-Type": "application/json"}
         answer = server.http.call("POST", f"/v2/repository/models/{model.name}/load", text, headers)
@@ -86,7 +86,7 @@ def load_takes(server: Server, body: str) -> None:
 
 @case
 def loaded_model_loads_again(server: Server) -> None:
-    _need(server)
+    _require_index(server)
     model = server.model("identity")
     answer = server.http.post(f"/v2/repository/models/{model.name}/load", {})
     expect(answer.status, 200, f"status of the load ({short(answer.body)})")
@@ -95,8 +95,8 @@ def loaded_model_loads_again(server: Server) -> None:
 
 @each(["load", "unload"])
 def unknown_model_is_an_error(server: Server, action: str) -> None:
-    _need(server)
-    refused(server.http.post(f"/v2/repository/models/{UNKNOWN}/{action}", {}))
+    _require_index(server)
+    require_error(server.http.post(f"/v2/repository/models/{UNKNOWN}/{action}", {}))
 
 
 @case
@@ -107,7 +107,7 @@ def rpc_index_lists_the_models(server: Server) -> None:
 
 @case
 def rpc_unloads_and_loads(server: Server) -> None:
-    _need(server)
+    _require_index(server)
     model = server.model("identity")
     _attempt(server, "RepositoryModelUnload", model_name=model.name)
     try:
@@ -123,7 +123,7 @@ def rpc_load_of_an_unknown_model_is_an_error(server: Server) -> None:
     server.rpc.refusal("RepositoryModelLoad", model_name=UNKNOWN)
 
 
-def _need(server: Server) -> None:
+def _require_index(server: Server) -> None:
     status = server.http.post(INDEX, {}).status
     if status in (404, 405, 501):
         raise Skip(f"the server has no {INDEX}: {status}")
@@ -139,9 +139,9 @@ def _attempt(server: Server, method: str, **fields: Any) -> Any:
 
 
 @contextmanager
-def _unloaded(server: Server, body: Any = None) -> Iterator[Model]:
-    """The model, without which the server is until the end of the block."""
-    _need(server)
+def _unload(server: Server, body: Any = None) -> Iterator[Model]:
+    """Unload the model until the end of the block."""
+    _require_index(server)
     model = server.model("identity")
     path = f"/v2/repository/models/{model.name}"
     answer = server.http.post(f"{path}/unload", body or {})

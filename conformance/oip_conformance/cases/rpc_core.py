@@ -46,7 +46,7 @@ def server_has(server: Server, key: str) -> None:
 
 @case
 def extensions_are_known_to_rest(server: Server) -> None:
-    """Or fewer: an extension may be of one face alone."""
+    """gRPC may list fewer extensions, because some exist only for REST."""
     unknown = set(server.rpc.call("ServerMetadata").extensions) - set(map(str, server.extensions()))
     require(not unknown, f"extensions of gRPC that REST does not list: {short(sorted(unknown))}")
 
@@ -74,7 +74,7 @@ def model_lists_its_versions(server: Server) -> None:
 
 @each(["inputs", "outputs"])
 def model_describes(server: Server, key: str) -> None:
-    listed = getattr(_typed(server), key)
+    listed = getattr(_fetch_metadata(server), key)
     prefix = key[:-1].upper()
     named = [(tensor.name, tensor.datatype) for tensor in listed]
     expect(named, [(f"{prefix}0", "FP32"), (f"{prefix}1", "BYTES")], f"`{key}`")
@@ -84,7 +84,11 @@ def model_describes(server: Server, key: str) -> None:
 
 @case
 def variable_dimensions_are_minus_one(server: Server) -> None:
-    expect([list(tensor.shape) for tensor in _typed(server).inputs], [[-1], [-1]], "shapes of the inputs")
+    expect(
+        [list(tensor.shape) for tensor in _fetch_metadata(server).inputs],
+        [[-1], [-1]],
+        "shapes of the inputs",
+    )
 
 
 @case
@@ -103,5 +107,5 @@ def metadata_of_an_unknown_version_are_an_error(server: Server) -> None:
     server.rpc.refusal("ModelMetadata", name=server.any.name, version="999999")
 
 
-def _typed(server: Server) -> Any:
+def _fetch_metadata(server: Server) -> Any:
     return server.rpc.call("ModelMetadata", name=server.model("typed").name)

@@ -16,7 +16,7 @@ def raw_values_come_back(server: Server, datatype: str) -> None:
         response = server.rpc.attempt("ModelInfer", raw_request(server.model("identity"), datatype))
     except Refused as error:
         if datatype == "BF16":
-            raise Skip(f"BF16 is of Triton's alone: {error}") from error
+            raise Skip(f"only Triton defines BF16: {error}") from error
         raise Difference(f"expected OK, got {error}") from error
     expect(rpc_values(response), list(DATATYPES[datatype].values), "values")
     expect(response.outputs[0].datatype, datatype, "`datatype`")
@@ -30,7 +30,7 @@ def typed_values_come_back(server: Server, datatype: str) -> None:
 
 @each(TYPED)
 def typed_output_is_in_its_field(server: Server, datatype: str) -> None:
-    """Or in raw contents, which any response may use."""
+    """Raw contents are also accepted, because any response may use them."""
     response = server.rpc.call("ModelInfer", typed_request(server.model("identity"), datatype))
     require(len(response.outputs) == 1, f"expected one output, got {len(response.outputs)}")
     fields = [field.name for field, _ in response.outputs[0].contents.ListFields()]

@@ -1,4 +1,4 @@
-"""ModelStreamInfer, with the responses of Triton and with those of MLServer, whose bytes cannot be told apart."""
+"""ModelStreamInfer, with either Triton or MLServer responses, which have incompatible types."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from ..case import case
 from ..messages import message
 from ..outcome import Difference, Skip, expect, require, short
-from ..rpc import Refused, decoded
+from ..rpc import Refused, decode
 from ..server import Server, rpc_values
 from .generate import WORDS
 
@@ -91,28 +91,28 @@ def mlserver_responses_name_the_model(server: Server) -> None:
 @case
 def mlserver_failure_is_the_status(server: Server) -> None:
     _mlserver(server, WORDS)
-    responses, refusal = server.rpc.stream([_typed(server, "one !fail")])
+    responses, refusal = server.rpc.stream([_build_request(server, "one !fail")])
     expect(len(responses), 1, "responses before the failure")
     require(refusal is not None, "the stream of a model that failed ended OK")
 
 
 def _triton(server: Server, *requests: Any) -> list[Any]:
-    """The responses, which must be Triton's; the stream must end OK after the client's side is closed."""
+    """Return the responses, which must have the Triton type. The final status must be OK."""
     if _is_mlservers(server.rpc.stream([_raw(server, "word")])[0]):
-        raise Skip("ModelStreamInfer answers with MLServer's type")
+        raise Skip("ModelStreamInfer returns the MLServer type")
     responses, refusal = server.rpc.stream(requests)
     _ended_well(refusal)
     require(bool(responses), "no response")
-    return [decoded("ModelStreamInferResponse", data) for data in responses]
+    return [decode("ModelStreamInferResponse", data) for data in responses]
 
 
 def _mlserver(server: Server, text: str) -> list[Any]:
-    responses, refusal = server.rpc.stream([_typed(server, text)])
+    responses, refusal = server.rpc.stream([_build_request(server, text)])
     if responses and not _is_mlservers(responses):
         raise Skip("ModelStreamInfer answers with Triton's type")
     _ended_well(refusal)
     require(bool(responses), "no response")
-    return [decoded("ModelInferResponse", data) for data in responses]
+    return [decode("ModelInferResponse", data) for data in responses]
 
 
 def _ended_well(refusal: Refused | None) -> None:
@@ -121,12 +121,12 @@ def _ended_well(refusal: Refused | None) -> None:
 
 
 def _is_mlservers(responses: list[bytes]) -> bool:
-    """Whether the first response is an inference response itself, and not in Triton's envelope."""
+    """Whether the first response is a plain inference response, without the Triton envelope."""
     if not responses:
         return False
     try:
         return bool(message("ModelInferResponse").FromString(responses[0]).outputs)
-    except DecodeError:  # the bytes of another message
+    except DecodeError:  # the bytes of a different message
         return False
 
 
@@ -144,7 +144,7 @@ def _texts(response: Any) -> list[str]:
 
 
 def _raw(server: Server, text: str, id: str = "case-42", final: bool = False) -> Any:
-    """A request as Triton's clients write it: raw contents, and a parameter that only they know."""
+    """Build a request like a Triton client: raw contents, and a parameter that only Triton clients send."""
     octets = text.encode()
     request = message("ModelInferRequest")(model_name=server.model("stream").name, id=id)
     request.inputs.add(name="text_input", datatype="BYTES", shape=[1])
@@ -153,8 +153,8 @@ def _raw(server: Server, text: str, id: str = "case-42", final: bool = False) ->
     return request
 
 
-def _typed(server: Server, text: str) -> Any:
-    """A request as MLServer's clients write it: typed contents, with a content type."""
+def _build_request(server: Server, text: str) -> Any:
+    """Build a request like an MLServer client: typed contents with a content type."""
     request = message("ModelInferRequest")(model_name=server.model("stream").name, id="case-42")
     tensor = request.inputs.add(name="text_input", datatype="BYTES", shape=[1])
     tensor.contents.bytes_contents.append(text.encode())

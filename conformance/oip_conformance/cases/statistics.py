@@ -1,18 +1,18 @@
-"""Triton's extension for statistics."""
+"""The statistics extension of Triton."""
 
 from typing import Any
 
 from ..case import case, each
 from ..outcome import Skip, expect, require, short
 from ..rpc import Refused
-from ..server import UNKNOWN, Server, model_path, refused
+from ..server import UNKNOWN, Server, model_path, require_error
 
 DURATIONS = ["success", "fail", "queue", "compute_input", "compute_infer", "compute_output"]
 
 
 @case
 def all_models_are_listed(server: Server) -> None:
-    _need(server)
+    _require_statistics(server)
     listed = server.http.get("/v2/models/stats").ok().get("model_stats")
     names = [entry.get("name") for entry in listed] if isinstance(listed, list) else []
     require(
@@ -22,7 +22,7 @@ def all_models_are_listed(server: Server) -> None:
 
 @case
 def one_model_alone(server: Server) -> None:
-    _need(server)
+    _require_statistics(server)
     document = server.http.get(f"{server.model('identity').path}/stats").ok()
     names = {entry.get("name") for entry in document.get("model_stats", [])}
     expect(names, {server.model("identity").name}, "models of one model's statistics")
@@ -62,8 +62,8 @@ def inferences_are_counted(server: Server) -> None:
 
 @case
 def unknown_model_is_an_error(server: Server) -> None:
-    _need(server)
-    refused(server.http.get(f"{model_path(UNKNOWN)}/stats"))
+    _require_statistics(server)
+    require_error(server.http.get(f"{model_path(UNKNOWN)}/stats"))
 
 
 @case
@@ -82,7 +82,7 @@ def rpc_counts_inferences(server: Server) -> None:
 
 
 def _entry(server: Server) -> dict[str, Any]:
-    _need(server)
+    _require_statistics(server)
     document = server.http.get(f"{server.model('identity').path}/stats").ok()
     listed = document.get("model_stats")
     if not isinstance(listed, list) or not listed or not isinstance(listed[0], dict):
@@ -91,7 +91,7 @@ def _entry(server: Server) -> dict[str, Any]:
     return entry
 
 
-def _need(server: Server) -> None:
+def _require_statistics(server: Server) -> None:
     status = server.http.get(f"{server.model('identity').path}/stats").status
     if status in (404, 405, 501):
         raise Skip(f"the server has no statistics: {status}")

@@ -1,4 +1,4 @@
-"""MLServer's streams over REST: V2 requests, and a V2 response in each event."""
+"""REST streams as in MLServer: V2 requests, and one V2 response per event."""
 
 from typing import Any
 
@@ -60,22 +60,22 @@ def stream_comes_as_it_is_made(server: Server, route: str) -> None:
 @case
 def generate_is_infer(server: Server) -> None:
     model = server.model("stream")
-    _need(server, "infer_stream")
+    _require_route(server, "infer_stream")
     answer = server.http.post(f"{model.path}/generate", _request("word"))
     expect(flat(only_output(answer.ok()).get("data")), ["word"], "`data` of generate with a V2 request")
 
 
 @each(ROUTES)
 def unknown_model_is_no_response(server: Server, route: str) -> None:
-    _need(server, route)
+    _require_route(server, route)
     events = server.http.events(f"{model_path(UNKNOWN)}/{route}", _request(WORDS))
     require(events.status >= 400, f"expected an error status, got {events.status}: {short(events.lines)}")
 
 
 @each(ROUTES)
 def failure_after_a_response_is_seen(server: Server, route: str) -> None:
-    """A stream that breaks off is a difference too: the reader must be able to tell it from one that ended."""
-    _need(server, route)
+    """A truncated stream fails. Without an error event, clients cannot tell it from a complete one."""
+    _require_route(server, route)
     events = server.http.events(f"{server.model('stream').path}/{route}", _request("one !fail")).data()
     require(
         len(events) == 2 and "error" in events[1], f"expected a response and an error, got {short(events)}"
@@ -88,14 +88,14 @@ def _request(text: str) -> dict[str, Any]:
 
 
 def _stream(server: Server, route: str) -> Events:
-    _need(server, route)
+    _require_route(server, route)
     events = server.http.events(f"{server.model('stream').path}/{route}", _request(WORDS))
     expect(events.status, 200, f"status of {route} ({short(events.lines)})")
     return events
 
 
-def _need(server: Server, route: str) -> None:
-    """Skip where the route is missing, or takes Triton's requests only."""
+def _require_route(server: Server, route: str) -> None:
+    """Skip the case if the route is missing, or only accepts requests of the Triton generate extension."""
     path = f"{server.model('stream').path}/{route}"
     status = server.http.events(path, _request("word")).status
     if status in (404, 405, 501):

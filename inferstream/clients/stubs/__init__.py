@@ -1,4 +1,4 @@
-"""The classes that typed stubs of apps build on."""
+"""The base classes of typed stubs for apps."""
 
 MODULE = f"{__name__}.base"
-"""The module from which stubs import their base classes and `remote`."""
+"""The module that stubs import their base classes and `remote` from."""

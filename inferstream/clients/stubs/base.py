@@ -1,4 +1,7 @@
-"""The base classes of stubs. Each method of a stub calls a model, with the types of its annotations."""
+"""The base classes of generated stubs.
+
+Each method of a stub calls a model with the types in its annotations.
+"""
 
 import functools
 import inspect
@@ -7,21 +10,21 @@ from types import GenericAlias, MethodType
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from ...functions.function import Function
-from ..asked import AskedCall, Exit
 from ..blocking import Client
 from ..client import AsyncClient
-from ..model_types import ModelTypes, types_of_function
+from ..client_call import ClientCall, Exit
+from ..model_types import ModelTypes, derive_types
 from ..transport import ModelName
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", AsyncClient, Client)
 
 DEFAULT: Any = ...
-"""A default that has no literal. The model uses its own."""
+"""A default value that cannot be written as a literal. The model uses its own default."""
 
 
 class ServerStub(Generic[C]):
-    """The models of an app at `server`, which is a URL or a client. The options are those of the client."""
+    """The models of an app on `server`, a URL or a client. The other arguments apply only to a URL."""
 
     _client_class: ClassVar[type[Any]]
 
@@ -44,7 +47,7 @@ class ServerStub(Generic[C]):
 
 
 class AsyncStub(ServerStub[AsyncClient]):
-    """The models of an app. The options are those of `AsyncClient`."""
+    """The models of an app. Accepts the same options as `AsyncClient`."""
 
     _client_class = AsyncClient
 
@@ -60,7 +63,7 @@ class AsyncStub(ServerStub[AsyncClient]):
 
 
 class Stub(ServerStub[Client]):
-    """The models of an app. The options are those of `Client`."""
+    """The models of an app. Accepts the same options as `Client`."""
 
     _client_class = Client
 
@@ -76,42 +79,42 @@ class Stub(ServerStub[Client]):
 
 
 def remote(model: str, version: str | None = None) -> Callable[[F], F]:
-    """Make a method of a stub call a model. Its annotations are the types; its body never runs.
+    """Turn a stub method into a call to a model. Its annotations are the types, and its body never runs.
 
-    An argument annotated `Iterable[T]` is a stream: callers may pass a list or a generator.
+    An argument annotated as `Iterable[T]` is a stream. Callers can pass a list or a generator.
     """
     name = ModelName(model, version)
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
 
-        @functools.cache  # not at import: the annotations may name classes further down
-        def described() -> tuple[Function, ModelTypes]:
+        @functools.cache  # computed on first use: the annotations may refer to classes defined later
+        def describe() -> tuple[Function, ModelTypes]:
             function.__annotations__ = {
                 key: GenericAlias(Iterator, get_args(hint)) if get_origin(hint) is Iterable else hint
                 for key, hint in get_type_hints(function, include_extras=True).items()
             }
             declared = Function(MethodType(function, object()), model, version)
-            return declared, types_of_function(declared)
+            return declared, derive_types(declared)
 
-        def ask(client: AsyncClient, *given: Any, **named: Any) -> AskedCall:
+        def ask(client: AsyncClient, *given: Any, **named: Any) -> ClientCall:
             _, *arguments = signature.bind(*given, **named).arguments.items()
             sent = {key: value for key, value in arguments if value is not DEFAULT}
-            return client.asked(name, sent, described()[1])
+            return client.build_call(name, sent, describe()[1])
 
         async def predict_async(self: AsyncStub, *given: Any, **named: Any) -> Any:
-            return await self.client.predict_asked(ask(self.client, self, *given, **named))
+            return await self.client.predict_call(ask(self.client, self, *given, **named))
 
         def call(self: Stub, *given: Any, **named: Any) -> Any:
-            signature.bind(self, *given, **named)  # a wrong call fails here, not at the first item
-            stream = described()[0].annotated_stream
-            method = self.client.stream_asked if stream else self.client.predict_asked
+            signature.bind(self, *given, **named)  # raises TypeError here, not at the first item
+            stream = describe()[0].annotated_stream
+            method = self.client.stream_call if stream else self.client.predict_call
             return method(lambda client: ask(client, self, *given, **named))
 
         def chosen(self: AsyncStub | Stub, *given: Any, **named: Any) -> Any:
             if isinstance(self, Stub):
                 return call(self, *given, **named)
-            return self.client.stream_asked(ask(self.client, self, *given, **named))
+            return self.client.stream_call(ask(self.client, self, *given, **named))
 
         method: Any = predict_async if inspect.iscoroutinefunction(function) else chosen
         return cast(F, functools.update_wrapper(method, function))

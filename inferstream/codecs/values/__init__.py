@@ -1,1 +1,1 @@
-"""Values: one Python value as one tensor, chosen by an annotation or by a declared tensor."""
+"""`Value` and its subclasses, which convert between one Python value and one tensor."""

@@ -12,17 +12,17 @@ from ...types import Datatype, RequestInput, ResponseOutput
 from ...types.conversion import array_from_values, as_array, cast_exactly
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
 from ...types.tensors import AnyTensor
-from ..numpy import to_datatype, writable
-from .base import DIMENSIONS, Value, brief
+from ..numpy import make_writable, to_datatype
+from .base import DIMENSIONS, Value, format_brief
 
-__all__ = ["Array", "Dimension", "TensorHint", "TensorInput", "TensorOutput", "array_of"]
+__all__ = ["Array", "Dimension", "TensorHint", "TensorInput", "TensorOutput", "array_for"]
 
 Dimension = int | str | None
-"""A size, a name of a size that is equal wherever the name occurs, or None for any size."""
+"""A size, a name (equal names have equal sizes), or None for any size."""
 
 
 class TensorHint:
-    """An annotation of an array: its dtype, None for any numbers, and its dimensions if they are known."""
+    """An array annotation: the dtype (None for any numeric dtype) and the dimensions, if known."""
 
     def __init__(self, dtype: Any, dimensions: tuple[Dimension, ...] | None) -> None:
         self.dtype = dtype
@@ -32,7 +32,7 @@ class TensorHint:
         sizes = ", ".join(map(repr, self.dimensions or (...,)))
         return f"Tensor[{getattr(self.dtype, '__name__', self.dtype)}, {sizes}]"
 
-    def __call__(self) -> None:  # Python's typing accepts only callables as parts of other annotations
+    def __call__(self) -> None:  # `typing` accepts only callables as parts of other annotations
         raise TypeError(f"{self!r} is an annotation")
 
     def __or__(self, other: Any) -> Any:
@@ -42,7 +42,7 @@ class TensorHint:
 
 
 if typing.TYPE_CHECKING:
-    # Type checkers take the dimensions for metadata, because no type of theirs holds sizes and names.
+    # Type checkers see the dimensions as metadata, because no type can express sizes and names.
     from typing import Annotated as TensorInput
     from typing import Annotated as TensorOutput
 else:
@@ -62,7 +62,7 @@ else:
 
 
 class Array(Value):
-    """A NumPy array as a tensor of its own shape. Numbers are not copied."""
+    """Encodes a NumPy array as a tensor of the same shape, without copying numbers."""
 
     content = "np"
 
@@ -88,12 +88,12 @@ class Array(Value):
             raise ValueError(f"takes {self.datatype}, got {tensor.datatype}")
         self.sizes(tensor.shape)
         if tensor.datatype == "BOOL" and tensor.data.is_raw:
-            tensor.data.check("BOOL", tensor.shape)  # a byte above 1 is no boolean, and NumPy would keep it
-        return _array_of(tensor, self.datatype)
+            tensor.data.check("BOOL", tensor.shape)  # NumPy would accept bytes above 1
+        return _decode_array(tensor, self.datatype)
 
     def write(self, value: Any) -> tuple[list[int], Any]:
         array = value if isinstance(value, np.ndarray) else as_array(value)
-        if array.dtype.kind == "O":  # of a data frame's values
+        if array.dtype.kind == "O":  # from a data frame
             array = array_from_values(array.tolist(), self.datatype).reshape(array.shape)
         elif array.dtype != DTYPES[self.datatype]:
             array = cast_exactly(array, self.datatype)
@@ -102,12 +102,12 @@ class Array(Value):
 
     def check(self, value: Any) -> None:
         if not isinstance(value, np.ndarray):
-            raise TypeError(f"takes an array, got {brief(value)}")
+            raise TypeError(f"takes an array, got {format_brief(value)}")
         self.write(value)
 
     def from_json(self, value: Any) -> npt.NDArray[Any]:
         if not isinstance(value, list | int | float | bool):
-            raise TypeError(f"takes nested lists of numbers, got {brief(value)}")
+            raise TypeError(f"takes nested lists of numbers, got {format_brief(value)}")
         shape = []
         level: Any = value
         while isinstance(level, list):
@@ -121,11 +121,11 @@ class Array(Value):
         return as_array(value).tolist()
 
     def sizes(self, shape: list[int]) -> dict[str, int]:
-        """The sizes of the named dimensions. Raises ValueError for a shape that does not fit."""
+        """Return the sizes of the named dimensions. Raises ValueError if the shape does not fit."""
         if self.dimensions is None:
             return {}
         if len(shape) != len(self.dimensions):
-            raise ValueError(f"takes shape {_shown(self.dimensions)}, got {shape}")
+            raise ValueError(f"takes shape {_format_dimensions(self.dimensions)}, got {shape}")
         named: dict[str, int] = {}
         for size, wanted in zip(shape, self.dimensions, strict=True):
             if isinstance(wanted, str):
@@ -133,12 +133,12 @@ class Array(Value):
             else:
                 fits = wanted in (None, -1, size)
             if not fits:
-                raise ValueError(f"takes shape {_shown(self.dimensions)}, got {shape}")
+                raise ValueError(f"takes shape {_format_dimensions(self.dimensions)}, got {shape}")
         return named
 
 
 class AnyArray(Array):
-    """An array of any numbers. Metadata declare it as FP32, and numbers in JSON become that."""
+    """An array of numbers of any dtype. Metadata declares it as FP32, and JSON numbers become FP32."""
 
     def __init__(self) -> None:
         super().__init__("FP32")
@@ -146,43 +146,43 @@ class AnyArray(Array):
     def read(self, tensor: RequestInput | ResponseOutput) -> npt.NDArray[Any]:
         if tensor.datatype == "BYTES":
             raise ValueError("takes numbers, got BYTES")
-        return _array_of(tensor, tensor.datatype)
+        return _decode_array(tensor, tensor.datatype)
 
     def encode(self, kind: type[AnyTensor], name: str, value: Any) -> AnyTensor:
         array = as_array(value)
         if array.dtype.kind not in "biuf":
             raise TypeError(
-                f"takes an array of numbers, got {brief(value)}; annotate it to send other values"
+                f"takes an array of numbers, got {format_brief(value)}; annotate it to send other values"
             )
         return Array(str(to_datatype(array.dtype).value)).encode(kind, name, array)
 
 
-def _array_of(tensor: RequestInput | ResponseOutput, datatype: str) -> npt.NDArray[Any]:
-    """The array of a tensor. That of an input can be written."""
+def _decode_array(tensor: RequestInput | ResponseOutput, datatype: str) -> npt.NDArray[Any]:
+    """Decode a tensor to an array, which is writable if the tensor is an input."""
     array = tensor.data.to_numpy(datatype, tensor.shape)
-    return writable(array) if isinstance(tensor, RequestInput) else array
+    return make_writable(array) if isinstance(tensor, RequestInput) else array
 
 
 def _widens(datatype: str, wanted: str) -> bool:
-    """Whether numbers of a datatype may be given for another one. Values that do not fit are refused."""
+    """Whether numbers of `datatype` are accepted for `wanted`. Values that do not fit are rejected later."""
     if wanted == "BOOL" or datatype == "BOOL":
         return False
     return datatype in INTEGERS or (datatype in FLOATS and wanted in FLOATS)
 
 
-def _shown(dimensions: tuple[Dimension, ...]) -> str:
+def _format_dimensions(dimensions: tuple[Dimension, ...]) -> str:
     return f"[{', '.join('any' if size in (None, -1) else str(size) for size in dimensions)}]"
 
 
-def array_of(hint: Any) -> Array | None:
-    """The value of an annotation of arrays: `TensorInput[...]`, `npt.NDArray[np.float32]`; None for another one.
+def array_for(hint: Any) -> Array | None:
+    """Return the `Array` for an annotation such as `TensorInput[...]` or `npt.NDArray[np.float32]`.
 
-    Raises TypeError for arrays whose dtype is missing or has no datatype.
+    Returns None for other annotations. Raises TypeError if the dtype is missing or has no datatype.
     """
     if isinstance(hint, TensorHint) and hint.dtype is None:
         return AnyArray()
     if isinstance(hint, TensorHint):
-        return Array(_datatype(hint.dtype, hint), _checked(hint))
+        return Array(_datatype(hint.dtype, hint), _check_dimensions(hint))
     if hint is np.ndarray:
         raise TypeError("the dtype of the array is missing: write NDArray[np.float32] or TensorInput[...]")
     if typing.get_origin(hint) is not np.ndarray:
@@ -206,7 +206,7 @@ def _datatype(dtype: Any, hint: Any) -> str:
     return str(datatype.value)
 
 
-def _checked(hint: TensorHint) -> tuple[Dimension, ...] | None:
+def _check_dimensions(hint: TensorHint) -> tuple[Dimension, ...] | None:
     for size in hint.dimensions or ():
         named = isinstance(size, str) and size
         sized = isinstance(size, int) and not isinstance(size, bool) and size >= -1

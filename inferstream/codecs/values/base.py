@@ -1,4 +1,4 @@
-"""The base class of values, and the parameters of metadata that describe them."""
+"""The base class of values, and the metadata parameters that describe them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -16,32 +16,37 @@ from ...types.tensors import AnyTensor
 from ..base import content_type
 
 OPTIONAL = "optional"
-"""Parameter of a declared input that a request may omit."""
+"""Tensor parameter of an input that a request may omit."""
 DEFAULT = "default"
-"""Parameter of an optional input: the value of an absent one, as JSON."""
+"""Tensor parameter of an optional input: its default value, as JSON."""
 DESCRIPTION = "description"
-"""Parameter of a declared tensor, for people."""
+"""Tensor parameter: a human-readable description."""
 SCHEMA = "schema"
-"""Parameter of a declared tensor of JSON: the JSON schema of its value, as JSON."""
+"""Tensor parameter of a JSON tensor: the JSON schema of its value, as JSON."""
 CHOICES = "choices"
-"""Parameter of a declared tensor: the allowed values, as a JSON list."""
+"""Tensor parameter: the allowed values, as a JSON list."""
+EXAMPLES = "examples"
+"""Tensor parameter: known or typical values of a column, or rows of a matrix, as a JSON list. Others are allowed."""
 DIMENSIONS = "dimensions"
-"""Parameter of a declared array: its dimensions as a JSON list of sizes, names and nulls."""
+"""Tensor parameter of an array: its dimensions as a JSON list of sizes, names and nulls."""
 FORMAT = "format"
-"""Parameter of a declared time: `date` or `time`, for one that is no date with a time."""
+"""Tensor parameter of a time that is not a full datetime: `date` or `time`."""
 DESCRIBED = "described"
-"""Parameter of a tensor that a runtime describes in metadata. Nothing declares it, and nothing enforces it."""
+"""Tensor parameter of a tensor that a runtime describes. It is neither declared nor enforced."""
 STREAM = "stream"
-"""Parameter of an input whose later values arrive in later requests of the same call."""
+"""Tensor parameter of an input whose values arrive in several requests of the same call."""
 
 
 def fact(tensor: MetadataTensor | RequestInput | ResponseOutput, parameter: str) -> Any:
-    """A parameter of a tensor; None without it."""
+    """Return a parameter of a tensor, or None."""
     return None if tensor.parameters is None else tensor.parameters.get(parameter)
 
 
-def taken(inputs: Iterable[tuple[str, bool]]) -> str:
-    """The inputs of a model, as the end of a refusal: each with whether a request must have it."""
+def list_accepted_inputs(inputs: Iterable[tuple[str, bool]]) -> str:
+    """Return the end of an error message that lists the inputs of a model.
+
+    `inputs` are pairs of a name and whether it is required.
+    """
     names = ", ".join(name if required else f"{name} (optional)" for name, required in inputs)
     return f"it takes {names}" if names else "it takes no arguments"
 
@@ -49,56 +54,56 @@ def taken(inputs: Iterable[tuple[str, bool]]) -> str:
 class Value(ABC):
     """Converts between values of one Python type and tensors.
 
-    `write` and `read` raise TypeError or ValueError with a message that names no tensor. The methods that have a
-    tensor's name raise CodecError.
+    `write` and `read` raise TypeError or ValueError with a message that does not name the tensor.
+    `encode_input`, `encode_output`, `decode_input` and `decode_output` raise CodecError, which names it.
     """
 
     datatype: str
     reads_apart: bool = False
-    """Whether `read` may take long and releases the interpreter's lock meanwhile, so that a thread helps."""
+    """Whether `read` can take long and releases the GIL, so that running it in a thread helps."""
 
     content: str | None = None
-    """Content type of the tensor in metadata."""
+    """The content type of the tensor in metadata."""
 
     @property
     def shape(self) -> list[int]:
-        """The shape in metadata; [1] for a single value, -1 for any size."""
+        """The shape in metadata: [1] for a single value, -1 for any size."""
         return [1]
 
     @abstractmethod
     def read(self, tensor: RequestInput | ResponseOutput) -> Any:
-        """The value of a tensor whose data fit its datatype and shape."""
+        """Decode a tensor whose data fits its datatype and shape."""
 
     @abstractmethod
     def write(self, value: Any) -> tuple[list[int], Any]:
-        """Shape and data of a value."""
+        """Return the shape and data for a value."""
 
     @abstractmethod
     def from_json(self, value: Any) -> Any:
-        """A Python value of its JSON value."""
+        """Convert a JSON value to a Python value."""
 
     @abstractmethod
     def to_json(self, value: Any) -> Any:
-        """The JSON value of a Python value, for the JSON writer."""
+        """Convert a Python value to a value for the JSON encoder."""
 
     def from_flat(self, value: Any) -> tuple[list[int], Any]:
-        """Shape and data of a JSON value that was not converted yet."""
+        """Return the shape and data for a JSON value."""
         return self.write(self.from_json(value))
 
     def check(self, value: Any) -> None:
-        """Raise TypeError or ValueError unless a Python value is one of this type."""
+        """Raise TypeError or ValueError unless a Python value has this type."""
         self.write(value)
 
     def null(self, name: str) -> RequestInput:
-        """The input of an argument that is None."""
+        """Return the input for an argument that is None."""
         return RequestInput.of(name, [1], self.datatype, TensorData([None]))
 
     def facts(self) -> dict[str, Any]:
-        """Parameters of the declared tensor beside its content type."""
+        """Return the parameters of the declared tensor except its content type."""
         return {}
 
     def tensor(self, name: str, **parameters: Any) -> MetadataTensor:
-        """The declared tensor of values of this type."""
+        """Return the declared tensor for values of this type."""
         known = {} if self.content is None else {"content_type": self.content}
         facts = {**known, **self.facts(), **parameters}
         fields: dict[str, Any] = {"name": name, "datatype": self.datatype, "shape": self.shape}
@@ -106,8 +111,8 @@ class Value(ABC):
             fields["parameters"] = Parameters(**facts)
         return MetadataTensor(**fields)
 
-    def optional(self, default: Any) -> dict[str, Any]:
-        """The parameters of an input that a request may omit; without `default` if JSON cannot hold it."""
+    def describe_optional(self, default: Any) -> dict[str, Any]:
+        """Return the parameters of an optional input, without `default` if JSON cannot represent it."""
         try:
             shown = orjson.dumps(None if default is None else self.to_json(default)).decode()
         except (TypeError, ValueError):
@@ -115,7 +120,7 @@ class Value(ABC):
         return {OPTIONAL: True, DEFAULT: shown}
 
     def can_encode(self, payload: Any) -> bool:
-        """Whether `write` takes this value."""
+        """Whether `write` accepts this value."""
         try:
             self.write(payload)
         except (TypeError, ValueError):
@@ -123,7 +128,7 @@ class Value(ABC):
         return True
 
     def decode_input(self, tensor: RequestInput | ResponseOutput) -> Any:
-        """The value of a tensor. Raises CodecError."""
+        """Decode a tensor. Raises CodecError."""
         try:
             return self.read(tensor)
         except (TypeError, ValueError, CodecError) as error:
@@ -132,22 +137,22 @@ class Value(ABC):
     decode_output = decode_input
 
     def encode_input(self, name: str, value: Any) -> RequestInput:
-        """The input of a value. Raises CodecError."""
-        return self._encoded(RequestInput, name, value)
+        """Encode a value as an input. Raises CodecError."""
+        return self._encode_or_fail(RequestInput, name, value)
 
     def encode_output(self, name: str, value: Any) -> ResponseOutput:
-        """The output of a value. Raises CodecError."""
-        return self._encoded(ResponseOutput, name, value)
+        """Encode a value as an output. Raises CodecError."""
+        return self._encode_or_fail(ResponseOutput, name, value)
 
     def input_from_flat(self, name: str, value: Any) -> RequestInput:
-        """The input of a JSON value. Raises TypeError and ValueError."""
+        """Encode a JSON value as an input. Raises TypeError or ValueError."""
         return self._tensor(RequestInput, name, *self.from_flat(value))
 
     def encode(self, kind: type[AnyTensor], name: str, value: Any) -> AnyTensor:
-        """The tensor of a value. Raises the errors of `write`."""
+        """Encode a value as a tensor. Raises the same errors as `write`."""
         return self._tensor(kind, name, *self.write(value))
 
-    def _encoded(self, kind: type[AnyTensor], name: str, value: Any) -> AnyTensor:
+    def _encode_or_fail(self, kind: type[AnyTensor], name: str, value: Any) -> AnyTensor:
         try:
             return self.encode(kind, name, value)
         except (TypeError, ValueError, CodecError) as error:
@@ -160,10 +165,10 @@ class Value(ABC):
 
 
 class SingleValue(Value):
-    """A value that is one element of a tensor. Lists of it are tensors of one dimension."""
+    """A value that is one element of a tensor. A list of such values is a one-dimensional tensor."""
 
     def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
-        """What makes values of the elements of this tensor. Raises ValueError for another datatype."""
+        """Return a function that converts elements of a tensor. Raises ValueError for a wrong datatype."""
         self._expect(tensor)
         return self.from_element
 
@@ -172,12 +177,12 @@ class SingleValue(Value):
             raise ValueError(f"takes {self.datatype}, got {tensor.datatype}")
 
     def from_element(self, element: Any, /) -> Any:
-        """The value in an element. Raises TypeError and ValueError."""
+        """Convert an element to a value. Raises TypeError or ValueError."""
         return self.from_json(element)
 
     @abstractmethod
     def element(self, value: Any) -> Any:
-        """The element that holds a value."""
+        """Convert a value to an element."""
 
     def from_json(self, value: Any) -> Any:
         return self.element(value)
@@ -186,30 +191,31 @@ class SingleValue(Value):
         return self.element(value)
 
     def read(self, tensor: RequestInput | ResponseOutput) -> Any:
-        return self.reader(tensor)(single(tensor))
+        return self.reader(tensor)(get_single(tensor))
 
     def write(self, value: Any) -> tuple[list[int], Any]:
         return [1], [self.element(value)]
 
     def read_all(self, tensor: RequestInput | ResponseOutput) -> list[Any]:
-        """The values of all elements."""
-        return each(self.reader(tensor), tensor.data.flat())
+        """Convert all elements to values."""
+        return convert_each(self.reader(tensor), tensor.data.flat())
 
     def elements(self, values: Sequence[Any]) -> Any:
-        """The elements that hold these values."""
-        plain = self.plain(values)
-        return each(self.element, values) if plain is None else plain
+        """Convert values to elements."""
+        plain = self.convert_at_once(values)
+        return convert_each(self.element, values) if plain is None else plain
 
-    def plain(self, values: Sequence[Any]) -> list[Any] | None:
-        """The elements of Python and JSON values, if one look at all of them shows that each is right; else None.
+    def convert_at_once(self, values: Sequence[Any]) -> list[Any] | None:
+        """Return the elements for Python or JSON values if they can be checked all at once, else None.
 
-        Embeddings have thousands of numbers, and a look at each number costs 0.6 to 9 µs.
+        This matters for embeddings with thousands of numbers, because checking them one by one takes 0.6 to 9
+        µs each.
         """
         return None
 
 
-def each(convert: Callable[[Any], Any], elements: Sequence[Any]) -> list[Any]:
-    """Convert each element. Errors name its index."""
+def convert_each(convert: Callable[[Any], Any], elements: Sequence[Any]) -> list[Any]:
+    """Convert each element. Raises ValueError naming the index of an invalid one."""
     values = []
     for index, element in enumerate(elements):
         try:
@@ -220,16 +226,19 @@ def each(convert: Callable[[Any], Any], elements: Sequence[Any]) -> list[Any]:
 
 
 UNWRITTEN = ("str", "base64")
-"""Content types that metadata name and tensors do not: their data is text or bytes, as the wire says."""
+"""Content types that appear only in metadata, because the wire already distinguishes strings and bytes."""
 
 
 def reason(error: Exception) -> str:
-    """The message of an error of `read` and `write`."""
+    """Return the message of an error from `read` or `write`."""
     return error.message if isinstance(error, CodecError) else str(error)
 
 
-def fault_of(argument: str, error: Exception) -> str:
-    """What is wrong with an argument: `argument "a" takes an integer, got 'x'`, `argument "a": not valid JSON`."""
+def describe_fault(argument: str, error: Exception) -> str:
+    """Return the error message for an argument.
+
+    For example, `argument "a" takes an integer, got 'x'`, or `argument "a": not valid JSON`.
+    """
     said = reason(error)
     return f'argument "{argument}"{" " if said.startswith(VERBS) else ": "}{said}'
 
@@ -239,30 +248,35 @@ VERBS = ("takes ", "must ", "has ", "needs ")
 JSON_NAMES = {None: "null", True: "true", False: "false"}
 
 
-def brief(value: Any) -> str:
-    """A value in an error message."""
-    text = JSON_NAMES[value] if value is None or isinstance(value, bool) else _shown(value)
+def format_brief(value: Any) -> str:
+    """Return a short representation of a value for an error message."""
+    text = JSON_NAMES[value] if value is None or isinstance(value, bool) else _shorten_repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _shown(value: Any, level: int = 0) -> str:
-    """The beginning of `repr`. A client may send millions of values, or nest them deeper than Python can follow."""
+def _shorten_repr(value: Any, level: int = 0) -> str:
+    """Return the beginning of the `repr`.
+
+    The value may have millions of items, or be nested too deeply for recursion.
+    """
     if type(value) in (str, bytes):
         return repr(value[:41])
     if type(value) is list:
-        inside = [_shown(item, level + 1) for item in value[:14]] if level < 4 else ["..."] * bool(value)
+        inside = (
+            [_shorten_repr(item, level + 1) for item in value[:14]] if level < 4 else ["..."] * bool(value)
+        )
         return f"[{', '.join(inside)}]"
     if type(value) is dict:
         pairs = islice(value.items(), 7) if level < 4 else ()
-        inside = [f"{_shown(key)}: {_shown(item, level + 1)}" for key, item in pairs]
+        inside = [f"{_shorten_repr(key)}: {_shorten_repr(item, level + 1)}" for key, item in pairs]
         return f"{{{', '.join(inside)}}}"
     return repr_without_address(value)
 
 
-def single(tensor: RequestInput | ResponseOutput) -> Any:
-    """The only element of a tensor. Raises ValueError unless there is exactly one."""
+def get_single(tensor: RequestInput | ResponseOutput) -> Any:
+    """Return the only element of a tensor. Raises ValueError unless there is exactly one."""
     if tensor.datatype != "BYTES" and tensor.shape != [1] and (count := prod(tensor.shape)) != 1:
-        raise ValueError(f"takes one value, got {count}")  # before an array becomes a list
+        raise ValueError(f"takes one value, got {count}")  # checked before an array is converted to a list
     values = tensor.data.values
     if type(values) is list and len(values) == 1 and type(values[0]) is not list:
         return values[0]

@@ -1,4 +1,4 @@
-"""Constraints of single values and lists: `Annotated[int, Field(gt=0)]`, with a description for people."""
+"""Constraints of single values and lists, such as `Annotated[int, Field(gt=0)]`, and descriptions."""
 
 from typing import Any, get_args
 
@@ -24,17 +24,17 @@ CONSTRAINTS = (
     GroupedMetadata,
     AfterValidator,
 )
-"""What may follow a type in `Annotated` that pydantic takes for a rule."""
+"""`Annotated` metadata that pydantic treats as constraints."""
 
 
 BEFORE = (BeforeValidator, PlainValidator, WrapValidator)
 
 
 class Constrained(Value):
-    """Values of `of` that also obey the constraints of an annotation."""
+    """Values of `of` that also satisfy the constraints of an annotation."""
 
     def __init__(self, of: Value, hint: Any) -> None:
-        """Raises TypeError for constraints that cannot be those of the type."""
+        """Raises TypeError for constraints that do not apply to the type."""
         self._of = of
         self.datatype = of.datatype
         self.content = of.content
@@ -43,7 +43,7 @@ class Constrained(Value):
             self._schema = orjson.dumps(self._adapter.json_schema()).decode()
         except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
             raise TypeError(f"{hint!r}: {str(error).splitlines()[0]}") from None
-        self._obeying = Validator(self._adapter).of_python
+        self._obeying = Validator(self._adapter).validate_python
 
     @property
     def shape(self) -> list[int]:
@@ -70,20 +70,20 @@ class Constrained(Value):
 
 
 def takes_raw(hint: Any) -> bool:
-    """Whether `Annotated[...]` holds a validator that sees the value of the client, before the type does."""
+    """Whether `Annotated[...]` has a validator that receives the value before it is parsed."""
     return any(isinstance(part, BEFORE) for part in get_args(hint)[1:])
 
 
 def constrains(hint: Any) -> bool:
-    """Whether `Annotated[...]` holds a constraint."""
+    """Whether `Annotated[...]` has a constraint."""
     rules = [part for part in get_args(hint)[1:] if isinstance(part, CONSTRAINTS)]
     return any(
         not isinstance(part, FieldInfo) or part.metadata for part in rules
-    )  # a Field may only describe
+    )  # a Field may contain only a description
 
 
-def description_of(hint: Any) -> str | None:
-    """The description in `Annotated[T, "for people"]`, `Field(description=...)` or `Doc(...)`; None without one."""
+def find_description(hint: Any) -> str | None:
+    """Return the description in `Annotated[T, "..."]`, `Field(description=...)` or `Doc(...)`, or None."""
     for part in getattr(hint, "__metadata__", ()):
         said = part if isinstance(part, str) else getattr(part, "description", None)
         said = said or getattr(part, "documentation", None)

@@ -1,4 +1,4 @@
-"""Chooses the value of a declared tensor: what clients and typed services know of a model."""
+"""Chooses the `Value` for a declared tensor, for clients and typed services, which see only metadata."""
 
 from datetime import date, datetime, time
 from typing import Any
@@ -21,10 +21,10 @@ FILES: dict[str | None, SingleValue] = {"json": Json(Any), "pd_json": FrameValue
 
 
 def value_of_tensor(tensor: MetadataTensor) -> Value:
-    """The value of a declared tensor.
+    """Return the `Value` for a declared tensor.
 
-    A tensor of shape [1] is a single value, one of shape [-1] a list. Tensors of numbers with other shapes, or with
-    content type `np`, are arrays.
+    A tensor of shape [1] is a single value, and a tensor of shape [-1] is a list. Numeric tensors with
+    another shape, or with content type `np`, are arrays.
     """
     content = None if tensor.parameters is None else tensor.parameters.content_type
     if tensor.datatype != "BYTES" and (content == "np" or tensor.shape not in ([1], [-1])):

@@ -1,4 +1,4 @@
-"""JSON values of the arguments of a model as inputs, and outputs as JSON values, by what the model declares."""
+"""Conversion of JSON arguments to inputs, and of outputs to JSON, according to a model's declared tensors."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
@@ -14,53 +14,63 @@ from ...types.forms import OutputForm
 from ...types.json_encoding import encode
 from ...types.json_numbers import NumbersText
 from .arrays import Array
-from .base import NULLABLE, OPTIONAL, STREAM, Value, fact, fault_of, reason, single, taken
+from .base import (
+    NULLABLE,
+    OPTIONAL,
+    STREAM,
+    Value,
+    describe_fault,
+    fact,
+    get_single,
+    list_accepted_inputs,
+    reason,
+)
 from .declared import value_of_tensor
 from .frames import FrameValue
 from .lists import ListOf
 from .objects import Json
-from .scalars import Number, loaded
-from .tensor_objects import array_of_object
+from .scalars import Number, parse_json
+from .tensor_objects import decode_array_object
 
 
 class FlatArguments:
-    """Reads objects whose keys are the inputs of one model. Made when the model loads.
+    """Parses objects whose keys are the inputs of one model. Created when the model loads.
 
-    An array is nested lists of numbers, or an object with base64 (`tensor_objects`). Unless `strict`, an input that is
-    declared as a list takes one value too.
+    An array is sent as nested lists of numbers, or as an object with base64 data (`tensor_objects`). Unless
+    `strict` is set, an input that is declared as a list also accepts a single value.
     """
 
     def __init__(
         self, inputs: Sequence[MetadataTensor], strict: bool, most_numbers: int | None = None
     ) -> None:
-        """`most_numbers` may be in a list that is not the data of an array."""
+        """`most_numbers` limits the length of a number list that is not the data of an array."""
         self._most = most_numbers
         self._values: dict[str, Value] = {tensor.name: value_of_tensor(tensor) for tensor in inputs}
         self._optional = {tensor.name for tensor in inputs if fact(tensor, OPTIONAL) or fact(tensor, STREAM)}
         self._nullable = {tensor.name for tensor in inputs if fact(tensor, NULLABLE)}
         self.required = [name for name in self._values if name not in self._optional]
-        """The inputs that a request must have."""
+        """The names of the inputs that a request must have."""
         self._strict = strict
         self.takes_json = any(isinstance(value, Json) for value in self._values.values())
-        """Whether an argument holds values of any type, which no datatype would check."""
+        """Whether an argument is JSON, whose content the datatype does not check."""
 
     @property
     def names(self) -> list[str]:
-        """The names of the inputs, in their order."""
+        """The names of the inputs, in the order of declaration."""
         return [*self._values]
 
     def read(self, document: Mapping[str, Any] | Sequence[Any]) -> list[RequestInput]:
-        """The inputs of an object, or of a list in the order of the inputs. null stands for an absent optional one,
-        and is the value of one that may be null.
+        """Convert an object, or a list of values in the order of declaration, to inputs.
 
-        Raises InvalidRequest, which names the argument, for a missing, unknown or wrong one.
+        null means that an optional input is absent, or is the value of a nullable input. Raises
+        InvalidRequest naming an argument that is missing, unknown or invalid.
         """
         tensors = []
         given = set()
-        for name, value in self._named(document):
+        for name, value in self._by_name(document):
             kind = self._values.get(name)
             if kind is None:
-                raise InvalidRequest(f'"{name}" is no argument of the model; {self.known()}')
+                raise InvalidRequest(f'"{name}" is no argument of the model; {self.list_inputs()}')
             given.add(name)
             if value is None:
                 if name in self._nullable:
@@ -73,19 +83,19 @@ class FlatArguments:
             tensors.append(self._tensor(name, kind, value))
         for name in self.required:
             if name not in given:
-                raise InvalidRequest(f'argument "{name}" is missing; {self.known()}')
+                raise InvalidRequest(f'argument "{name}" is missing; {self.list_inputs()}')
         return tensors
 
-    def _named(self, document: Mapping[str, Any] | Sequence[Any]) -> Iterable[tuple[str, Any]]:
+    def _by_name(self, document: Mapping[str, Any] | Sequence[Any]) -> Iterable[tuple[str, Any]]:
         if isinstance(document, Mapping):
             return document.items()
         if len(document) > len(self._values):
-            raise InvalidRequest(f"{len(document)} arguments are too many; {self.known()}")
+            raise InvalidRequest(f"{len(document)} arguments are too many; {self.list_inputs()}")
         return zip(self._values, document, strict=False)
 
     def _tensor(self, name: str, kind: Value, value: Any) -> RequestInput:
         try:
-            if isinstance(kind, Array) and (array := array_of_object(value)) is not None:
+            if isinstance(kind, Array) and (array := decode_array_object(value)) is not None:
                 return kind.encode_input(name, array)
             if type(value) is NumbersText:
                 if isinstance(kind, Array):
@@ -98,24 +108,25 @@ class FlatArguments:
                 value = [value]
             return kind.input_from_flat(name, value)
         except (TypeError, ValueError, CodecError) as error:
-            raise InvalidRequest(fault_of(name, error)) from None
+            raise InvalidRequest(describe_fault(name, error)) from None
 
-    def known(self) -> str:
-        """The names of all inputs, as the end of a refusal."""
-        return taken((name, name not in self._optional) for name in self._values)
+    def list_inputs(self) -> str:
+        """Return the end of an error message that lists all inputs."""
+        return list_accepted_inputs((name, name not in self._optional) for name in self._values)
 
 
 class FlatResults:
-    """Makes one JSON value of the outputs of a response: that of the only output, an object of several, null of none.
+    """Converts the outputs of a response to one JSON value.
 
-    Made when the model loads. Arrays stay NumPy arrays, which the JSON writer takes. Raises InvalidOutput.
+    It is the value of a single output, an object of several outputs, or null. Created when the model loads.
+    Arrays stay NumPy arrays, which the JSON encoder supports. Raises InvalidOutput.
     """
 
     def __init__(self, outputs: Sequence[MetadataTensor]) -> None:
         self._values: dict[str, Value] = {tensor.name: value_of_tensor(tensor) for tensor in outputs}
 
     def document(self, response: InferenceResponse) -> dict[str, Any]:
-        """The outputs of a response by name."""
+        """Return the outputs of a response by name."""
         return {tensor.name: self._json(tensor) for tensor in response.outputs}
 
     def value(self, form: OutputForm, response: InferenceResponse) -> Any:
@@ -130,12 +141,12 @@ class FlatResults:
 
     def _json(self, tensor: ResponseOutput) -> Any:
         try:
-            kind = self._values.get(tensor.name) or value_of_tensor(_described(tensor))
+            kind = self._values.get(tensor.name) or value_of_tensor(_undeclared_metadata(tensor))
             if isinstance(kind, Array):
                 array = tensor.data.to_numpy(tensor.datatype, tensor.shape)
                 return np.ascontiguousarray(array) if array.ndim else array.item()
             if isinstance(kind, FrameValue):
-                return _table(single(tensor))
+                return _table(get_single(tensor))
             if isinstance(kind, ListOf) and isinstance(kind.of, FrameValue):
                 return [*map(_table, tensor.data.flat())]
             if isinstance(kind, ListOf) and isinstance(kind.of, Number):
@@ -146,12 +157,15 @@ class FlatResults:
 
 
 def _table(element: Any) -> orjson.Fragment:
-    """A data frame in an element, as it is: pandas would make floats of integers beside a missing one."""
-    return orjson.Fragment(encode(loaded(element)))
+    """Return the JSON of a data frame without decoding it with pandas.
+
+    In a column with a missing value, pandas would turn integers into floats.
+    """
+    return orjson.Fragment(encode(parse_json(element)))
 
 
-def _described(tensor: ResponseOutput) -> MetadataTensor:
-    """A tensor of which nothing is declared, as metadata would describe it."""
+def _undeclared_metadata(tensor: ResponseOutput) -> MetadataTensor:
+    """Return metadata for a tensor that is not declared."""
     shape = tensor.shape if tensor.shape == [1] or len(tensor.shape) != 1 else [-1]
     return MetadataTensor(
         name=tensor.name, datatype=tensor.datatype, shape=shape, parameters=tensor.parameters
@@ -159,16 +173,19 @@ def _described(tensor: ResponseOutput) -> MetadataTensor:
 
 
 class FlatInterface(NamedTuple):
-    """How flat objects become requests to one model, and its responses flat objects."""
+    """Converts flat objects to requests for one model, and its responses to flat objects."""
 
     arguments: FlatArguments
     results: FlatResults
     strict: bool
-    """Whether the model takes exactly these inputs, so that other keys are errors and no parameters."""
+    """Whether the model accepts exactly these inputs, so that other keys are errors instead of parameters."""
 
 
 def flat_interface(signature: Signature, most_numbers: int | None = None) -> FlatInterface | None:
-    """The interface of a model; None if its inputs are not known. `most_numbers` is that of `FlatArguments`."""
+    """Return the interface of a model.
+
+    Returns None if its inputs are unknown. `most_numbers` is as in `FlatArguments`.
+    """
     if signature.inputs is None:
         return None
     strict = signature.function

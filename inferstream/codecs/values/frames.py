@@ -1,23 +1,23 @@
-"""Pandas data frames, as JSON of their columns."""
+"""pandas data frames, as JSON of their columns."""
 
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ...types.json_encoding import columns_of, encode
-from .base import SCHEMA, SingleValue, brief
-from .scalars import loaded
+from ...types.json_encoding import encode, to_columns
+from .base import SCHEMA, SingleValue, format_brief
+from .scalars import parse_json
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 _TABLE = '{"type":["object","array"],"examples":[{"column":[1]}]}'
-"""The JSON schema of a table of any columns."""
+"""The JSON schema of a table with any columns."""
 
 
 class FrameValue(SingleValue):
-    """A `pandas.DataFrame` as one element of JSON: `{"column": [values, ...], ...}`, or a list of rows as objects."""
+    """Encodes a `pandas.DataFrame` as one JSON element: an object of columns or a list of row objects."""
 
     datatype = "BYTES"
     content = "pd_json"
@@ -27,13 +27,13 @@ class FrameValue(SingleValue):
         return {SCHEMA: _TABLE}
 
     def from_element(self, element: Any) -> "pd.DataFrame":
-        return self.from_json(loaded(element))
+        return self.from_json(parse_json(element))
 
     def element(self, value: Any) -> str:
         return encode(_columns(value)).decode()
 
     def from_json(self, value: Any) -> "pd.DataFrame":
-        import pandas as pd  # late: pandas is an extra
+        import pandas as pd  # lazy, because pandas is an extra
 
         try:
             return pd.DataFrame(_document(value))
@@ -48,38 +48,41 @@ class FrameValue(SingleValue):
 
 
 class SeriesValue(FrameValue):
-    """A `pandas.Series` as a JSON list, inside objects and lists."""
+    """Encodes a `pandas.Series` as a JSON list, inside objects and lists."""
 
     def from_json(self, value: Any) -> Any:
-        import pandas as pd  # late: pandas is an extra
+        import pandas as pd  # lazy, because pandas is an extra
 
         if not isinstance(value, list):
-            raise TypeError(f"takes a list, got {brief(value)}")
+            raise TypeError(f"takes a list, got {format_brief(value)}")
         return pd.Series(value)
 
     def write(self, value: Any) -> tuple[list[int], Any]:
         if type(value).__name__ != "Series":
-            raise TypeError(f"takes a series, got {brief(value)}")
+            raise TypeError(f"takes a series, got {format_brief(value)}")
         return [1], [value]
 
 
 def _document(value: Any) -> Any:
-    """The columns or rows of a table; pandas would make one of almost anything. Raises TypeError."""
+    """Check that a value is an object of columns or a list of rows. Raises TypeError.
+
+    pandas itself would accept almost anything.
+    """
     if isinstance(value, list):
         for index, row in enumerate(value):
             if not isinstance(row, dict):
-                raise TypeError(f"takes rows as objects, and row {index} is {brief(row)}")
+                raise TypeError(f"takes rows as objects, and row {index} is {format_brief(row)}")
     elif not isinstance(value, dict) or not value:
-        raise TypeError(f"takes an object of columns or a list of rows, got {brief(value)}")
+        raise TypeError(f"takes an object of columns or a list of rows, got {format_brief(value)}")
     return value
 
 
 def _columns(frame: Any) -> dict[str, list[Any]]:
     if type(frame).__name__ != "DataFrame":
-        raise TypeError(f"takes a data frame, got {brief(frame)}")
-    return columns_of(frame)
+        raise TypeError(f"takes a data frame, got {format_brief(frame)}")
+    return to_columns(frame)
 
 
-def is_of_pandas(hint: Any, name: str) -> bool:
-    """Whether `hint` is the class of pandas with this name. Does not import pandas."""
+def is_pandas_class(hint: Any, name: str) -> bool:
+    """Whether `hint` is the pandas class with this name. Does not import pandas."""
     return isinstance(hint, type) and hint.__module__.partition(".")[0] == "pandas" and hint.__name__ == name

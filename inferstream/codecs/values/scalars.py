@@ -1,4 +1,4 @@
-"""Single values: text, bytes, numbers, booleans and times."""
+"""Single values: strings, bytes, numbers, booleans and times."""
 
 import base64
 import binascii
@@ -12,15 +12,15 @@ import numpy as np
 import orjson
 
 from ...types import RequestInput, ResponseOutput
-from ...types.conversion import array_from_values, as_array, whole
+from ...types.conversion import array_from_values, as_array, to_integer
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
 from ...types.forms import KINDS, LARGEST, LEAST
 from ...types.json_encoding import decode
-from .base import FORMAT, SingleValue, brief, single
+from .base import FORMAT, SingleValue, format_brief, get_single
 
 
 def as_text(element: Any) -> str:
-    """An element of BYTES as text. Raises TypeError and ValueError."""
+    """Decode a BYTES element to a string. Raises TypeError or ValueError."""
     if isinstance(element, str):
         return element
     if element is None:
@@ -28,13 +28,13 @@ def as_text(element: Any) -> str:
     try:
         return str(element, "utf-8")
     except TypeError:
-        raise TypeError(f"takes text, got {brief(element)}") from None
+        raise TypeError(f"takes text, got {format_brief(element)}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 text ({error})") from None
 
 
 class Text(SingleValue):
-    """`str` as one element of BYTES, UTF-8 on the wire."""
+    """Encodes `str` as one BYTES element in UTF-8."""
 
     datatype = "BYTES"
     content = "str"
@@ -44,14 +44,14 @@ class Text(SingleValue):
 
     def read(self, tensor: RequestInput | ResponseOutput) -> str:
         self._expect(tensor)
-        return as_text(single(tensor))
+        return as_text(get_single(tensor))
 
     def element(self, value: Any) -> str:
         if not isinstance(value, str):
-            raise TypeError(f"takes text, got {brief(value)}")
+            raise TypeError(f"takes text, got {format_brief(value)}")
         return value
 
-    def plain(self, values: Sequence[Any]) -> list[Any] | None:
+    def convert_at_once(self, values: Sequence[Any]) -> list[Any] | None:
         return [*values] if {*map(type, values)} == {str} else None
 
     def to_json(self, value: Any) -> Any:
@@ -59,7 +59,7 @@ class Text(SingleValue):
 
 
 class Binary(SingleValue):
-    """`bytes` as one element of BYTES. JSON holds them as base64."""
+    """Encodes `bytes` as one BYTES element (base64 in JSON)."""
 
     datatype = "BYTES"
     content = "base64"
@@ -69,34 +69,34 @@ class Binary(SingleValue):
         parameters = tensor.parameters
         if parameters is not None and parameters.content_type == "base64":
             return from_base64
-        return _bytes_of_output if isinstance(tensor, ResponseOutput) else bytes_of
+        return _bytes_of_output if isinstance(tensor, ResponseOutput) else to_bytes
 
     def element(self, value: Any) -> bytes:
         if not isinstance(value, bytes | bytearray | memoryview):
-            raise TypeError(f"takes bytes, got {brief(value)}")
+            raise TypeError(f"takes bytes, got {format_brief(value)}")
         return bytes(value)
 
     def from_json(self, value: Any) -> bytes:
-        return bytes_of(value)
+        return to_bytes(value)
 
     def to_json(self, value: Any) -> str:
         return base64.b64encode(value).decode()
 
 
-def bytes_of(element: Any) -> bytes:
-    """Bytes as they are, or those of a base64 text. Raises TypeError and ValueError."""
+def to_bytes(element: Any) -> bytes:
+    """Return bytes unchanged, and decode a base64 string. Raises TypeError or ValueError."""
     if isinstance(element, bytes | bytearray | memoryview):
         return bytes(element)
     return from_base64(element)
 
 
 def _bytes_of_output(element: Any) -> bytes:
-    """Servers name base64 in an output that needs it; other texts are the bytes themselves."""
+    """Decode an element of an output without the content type `base64`. Strings become UTF-8 bytes."""
     return element.encode() if isinstance(element, str) else bytes(memoryview(element))
 
 
 class Number(SingleValue):
-    """`int`, `float` or a number of NumPy, as one element of a numeric datatype."""
+    """Encodes `int`, `float` or a NumPy number as one element of a numeric datatype."""
 
     def __init__(self, datatype: str) -> None:
         self.datatype = datatype
@@ -106,7 +106,7 @@ class Number(SingleValue):
     def read(self, tensor: RequestInput | ResponseOutput) -> Any:
         if tensor.datatype != self.datatype:
             self._expect(tensor)
-        return self.from_json(single(tensor))
+        return self.from_json(get_single(tensor))
 
     def read_all(self, tensor: RequestInput | ResponseOutput) -> list[Any]:
         self._expect(tensor)
@@ -114,9 +114,9 @@ class Number(SingleValue):
         return numbers
 
     def element(self, value: Any) -> Any:
-        return self._exact(_plain(value))
+        return self._check_range(_unwrap_number(value))
 
-    def plain(self, values: Sequence[Any]) -> list[Any] | None:
+    def convert_at_once(self, values: Sequence[Any]) -> list[Any] | None:
         integer = self._integer
         for kind in {*map(type, values)}:
             if not (kind is int or issubclass(kind, np.integer)) and (
@@ -127,7 +127,7 @@ class Number(SingleValue):
             numbers: list[Any] = [*map(int if integer else float, values)]
             if self.datatype != "FP64":
                 array_from_values(numbers, self.datatype)
-        except (ValueError, OverflowError):  # the look at each number says which one
+        except (ValueError, OverflowError):  # converting them one by one names the invalid number
             return None
         return numbers
 
@@ -135,8 +135,8 @@ class Number(SingleValue):
         if type(value) is self._plain and (not self._integer or LEAST <= value <= LARGEST):
             return value
         if value is None and not self._integer:
-            return math.nan  # JSON has no NaN; both directions of the wire use null
-        return self._exact(value)
+            return math.nan  # JSON cannot represent NaN, so both directions use null
+        return self._check_range(value)
 
     from_element = from_json
 
@@ -146,26 +146,26 @@ class Number(SingleValue):
         ):
             raise ValueError(f"takes {self.datatype}, got {tensor.datatype}")
 
-    def _exact(self, value: Any) -> Any:
-        """The number, in the range of the datatype."""
+    def _check_range(self, value: Any) -> Any:
+        """Return the number if it is within the range of the datatype. Raises TypeError or ValueError."""
         if isinstance(value, bool) or not isinstance(value, int if self._integer else int | float):
             if self._integer and isinstance(value, float) and value.is_integer():
-                value = whole(value, self.datatype)
+                value = to_integer(value, self.datatype)
             else:
                 wanted = "an integer" if self._integer else "a number"
-                raise TypeError(f"takes {wanted}, got {brief(value)}")
+                raise TypeError(f"takes {wanted}, got {format_brief(value)}")
         if not self._integer:
             try:
                 value = float(value)
             except OverflowError:
-                raise ValueError(f"{brief(value)} is out of range for {self.datatype}") from None
+                raise ValueError(f"{format_brief(value)} is out of range for {self.datatype}") from None
         if self.datatype != "FP64":
             array_from_values([value], self.datatype)
         return value
 
 
 class Boolean(SingleValue):
-    """`bool` as one element of BOOL."""
+    """Encodes `bool` as one BOOL element."""
 
     datatype = "BOOL"
 
@@ -175,12 +175,12 @@ class Boolean(SingleValue):
         return bool(element)
 
     def element(self, value: Any) -> bool:
-        value = _plain(value)
+        value = _unwrap_number(value)
         if not isinstance(value, bool | np.bool_):
-            raise TypeError(f"takes true or false, got {brief(value)}")
+            raise TypeError(f"takes true or false, got {format_brief(value)}")
         return bool(value)
 
-    def plain(self, values: Sequence[Any]) -> list[Any] | None:
+    def convert_at_once(self, values: Sequence[Any]) -> list[Any] | None:
         return [*values] if {*map(type, values)} == {bool} else None
 
     def to_json(self, value: Any) -> Any:
@@ -188,7 +188,7 @@ class Boolean(SingleValue):
 
 
 class Time(SingleValue):
-    """`datetime`, `date` or `time` as ISO 8601 text."""
+    """Encodes `datetime`, `date` or `time` as one BYTES element in ISO 8601 format."""
 
     datatype = "BYTES"
     content = "datetime"
@@ -204,7 +204,7 @@ class Time(SingleValue):
 
     def from_json(self, value: Any) -> Any:
         if not isinstance(value, str):
-            raise TypeError(f"takes an ISO 8601 text, got {brief(value)}")
+            raise TypeError(f"takes an ISO 8601 text, got {format_brief(value)}")
         try:
             return self._kind.fromisoformat(value)
         except ValueError as error:
@@ -213,18 +213,21 @@ class Time(SingleValue):
     def element(self, value: Any) -> str:
         if isinstance(value, np.datetime64):
             value = value.astype("M8[D]" if self._kind is date else "M8[us]").item()
-        is_missing = value != value  # NaT of pandas is a datetime
+        is_missing = value != value  # the NaT of pandas is a datetime
         if (
             is_missing
             or not isinstance(value, self._kind)
             or (self._kind is date and isinstance(value, datetime))
         ):
-            raise TypeError(f"takes a {self._kind.__name__}, got {brief(value)}")
+            raise TypeError(f"takes a {self._kind.__name__}, got {format_brief(value)}")
         return value.isoformat()
 
 
-def _plain(value: Any) -> Any:
-    """A number of NumPy, the only one of an array, or one of a subclass as Python's. A masked one is NaN."""
+def _unwrap_number(value: Any) -> Any:
+    """Convert a NumPy number, a one-element array or an `int` subclass to a Python number.
+
+    A masked number becomes NaN.
+    """
     if hasattr(value, "detach"):
         value = as_array(value)
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
@@ -232,12 +235,12 @@ def _plain(value: Any) -> Any:
             return math.nan
         return float(value) if isinstance(value, np.longdouble) else value.item()
     if isinstance(value, int) and type(value) is not bool:
-        return int(value)  # of an IntEnum
+        return int(value)  # for example a member of an IntEnum
     return value
 
 
-def loaded(element: Any) -> Any:
-    """The JSON value in an element of BYTES. Raises TypeError and ValueError."""
+def parse_json(element: Any) -> Any:
+    """Parse the JSON in a BYTES element. Raises TypeError or ValueError."""
     try:
         return decode(as_text(element))
     except orjson.JSONDecodeError as error:
@@ -245,14 +248,14 @@ def loaded(element: Any) -> Any:
 
 
 def from_base64(element: Any) -> bytes:
-    """The bytes of a base64 text, which may have line breaks or the URL-safe alphabet, or be in a data URL.
+    """Decode base64 with optional line breaks, in the standard or URL-safe alphabet, or in a data URL.
 
-    Raises TypeError and ValueError.
+    Raises TypeError or ValueError.
     """
     if not isinstance(element, str | bytes | bytearray | memoryview):
         if (content := getattr(element, "content", None)) is not None:  # an upload
             return bytes(content)
-        raise TypeError(f"takes base64 text, got {brief(element)}")
+        raise TypeError(f"takes base64 text, got {format_brief(element)}")
     try:
         return base64.b64decode(element, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -265,11 +268,11 @@ def from_base64(element: Any) -> bytes:
 
 _DATA_URL = re.compile(rb"^data:[^,]{0,256};base64,", re.I)
 _STANDARD = bytes.maketrans(b"-_", b"+/")
-"""From the URL-safe alphabet (RFC 4648 section 5)."""
+"""Translates the URL-safe alphabet (RFC 4648 section 5) to the standard one."""
 
 
-def number_of(dtype: type[Any]) -> Number | None:
-    """The value of a number type of NumPy; None if it has no datatype."""
+def find_number(dtype: type[Any]) -> Number | None:
+    """Return the `Number` for a NumPy number type. Returns None if it has no datatype."""
     try:
         wanted = np.dtype(dtype)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Arrays as objects of JSON, with their numbers in base64: `{"shape": [2], "dtype": "float", "data": "..."}`."""
+"""Arrays as JSON objects with base64 data: `{"shape": [2], "dtype": "float", "data": "..."}`."""
 
 import base64
 import binascii
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .base import brief
+from .base import format_brief
 
 KINDS = {
     "float": "float32",
@@ -20,7 +20,7 @@ KINDS = {
     "uint64": "uint64",
     "bool": "bool",
 }
-"""The dtypes of these objects by their names. Others have NumPy's names."""
+"""Dtype names with a special spelling. Other dtypes have their NumPy names."""
 
 NAMES = {dtype: name for name, dtype in KINDS.items()}
 
@@ -29,14 +29,14 @@ KEYS = {"shape", "dtype", "data"}
 _NAME = re.compile(r"[<>=|]?[A-Za-z]\w{0,15}", re.ASCII)
 
 
-def array_of_object(value: Any) -> npt.NDArray[Any] | None:
-    """The array of such an object; None for any other value. Raises ValueError for a wrong one."""
+def decode_array_object(value: Any) -> npt.NDArray[Any] | None:
+    """Decode an array object. Returns None for any other value. Raises ValueError for an invalid object."""
     if not isinstance(value, dict) or value.keys() != KEYS:
         return None
     shape, name, data = value["shape"], value["dtype"], value["data"]
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError("has a shape that is no list of sizes")
-    dtype = _dtype_of(name)
+    dtype = _parse_dtype(name)
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError, TypeError):
@@ -49,8 +49,11 @@ def array_of_object(value: Any) -> npt.NDArray[Any] | None:
     return np.frombuffer(raw, dtype.newbyteorder("<")).reshape(shape)
 
 
-def _dtype_of(name: Any) -> np.dtype[Any]:
-    """The dtype of a name. Raises ValueError for another one, and for NumPy's notation of structures."""
+def _parse_dtype(name: Any) -> np.dtype[Any]:
+    """Return the dtype with this name.
+
+    Raises ValueError for an unknown name or a structured dtype.
+    """
     if isinstance(name, str) and _NAME.fullmatch(name):
         try:
             dtype = np.dtype(KINDS.get(name, name))
@@ -58,11 +61,11 @@ def _dtype_of(name: Any) -> np.dtype[Any]:
             dtype = np.dtype(object)
         if dtype.kind in "biuf":
             return dtype
-    raise ValueError(f"has an unknown dtype: {brief(name)}")
+    raise ValueError(f"has an unknown dtype: {format_brief(name)}")
 
 
 def object_of(array: npt.NDArray[Any]) -> dict[str, Any]:
-    """An array as such an object."""
+    """Encode an array as a JSON object."""
     dtype = array.dtype
     little = np.ascontiguousarray(array, dtype.newbyteorder("<"))
     return {

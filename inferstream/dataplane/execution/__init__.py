@@ -1,1 +1,1 @@
-"""The places where model code runs."""
+"""Execution of model code: in threads, on event loops, and in steps."""

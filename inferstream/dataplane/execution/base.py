@@ -19,78 +19,81 @@ if TYPE_CHECKING:
     from ..residency import Resident
 
 BuildRouteHandler = Callable[[object], Awaitable[RouteHandler | None]]
-"""Makes the handler of a model's REST routes, if it has any. The server provides it, because only it uses HTTP."""
+"""Builds the handler of a model's REST routes, if any. Injected, because only the server uses HTTP."""
 
 
 class Capabilities(NamedTuple):
-    """The methods that a model's author wrote."""
+    """The methods that a model implements."""
 
     predict: bool
-    """It can return a single response."""
+    """Whether it can return a single response."""
     streams: bool
-    """It has a streaming method of its own."""
+    """Whether it implements a streaming method."""
     steps: bool
-    """Its streams advance together, by steps."""
+    """Whether all its streams advance together, step by step."""
     gathers: bool = False
-    """Its streams have one item, made of a stream of requests."""
+    """Whether its streams have a single item, computed from a stream of requests."""
     adapted: frozenset[str] = frozenset()
-    """What plug-ins have added, by their names for it."""
+    """Names of the plug-ins that have added methods to it."""
 
     def __str__(self) -> str:
-        """For people: `predict`, `stream` or `steps`, or `predict` and one of these."""
+        """Format for display: `predict`, `stream` or `steps`, or `predict` and one of the others."""
         streams = self.streams and not self.gathers
         words = [(self.predict or self.gathers, "predict"), (streams, "steps" if self.steps else "stream")]
         return ", ".join(word for there, word in words if there)
 
 
 class Execution(Protocol):
-    """A loaded model: the innermost handler, with the attributes that stages and doors need."""
+    """A loaded model: the innermost handler, with the attributes that stages and transports need."""
 
     settings: ModelSettings
     strictness: Strictness
-    """How strictly requests and responses are checked; fixed when the model loads."""
+    """How strictly requests and responses are validated. Fixed when the model loads."""
     signature: Signature
-    """Its outputs are those that requests may select; unknown if the model itself selects."""
+    """The inputs and outputs. `outputs` is None if the model may select the requested outputs."""
     form: InputsForm | None
-    """The form of requests that need no tensors; None if all need them."""
+    """The form of requests that do not need tensors. None if all requests need them."""
     routes: list[CustomHandler]
-    """REST routes of the model."""
+    """REST routes that the model defines."""
     capabilities: Capabilities
     slots: Slots
-    """The number of calls that may run at once."""
+    """The number of calls that may run concurrently."""
 
     @property
     def resident(self) -> "Resident | None":
-        """How it leaves memory and comes back; None for a model that stays."""
+        """The model's residency in memory, or None if it is never evicted."""
 
     @property
     def ready(self) -> bool:
-        """Whether it would run a call now."""
+        """Whether it can run a call now."""
 
     @property
     def is_restarting(self) -> bool:
-        """Whether every worker process with it has ended, and another is being started."""
+        """Whether all its worker processes have died and a replacement is starting."""
 
     def __call__(self, call: Call) -> Awaitable[Reply]: ...
 
     @property
     def capacity(self) -> int:
-        """The calls that model code can run at once: streams of steps, else slots. 0 where other front ends say it."""
+        """Number of calls that model code can run concurrently: streams for step models, and slots otherwise.
+
+        0 if another front end reports it.
+        """
 
     def measure(self) -> None:
-        """Bring the meters of the KV cache up to date."""
+        """Update the metrics of the KV cache."""
 
     def meter(self, meters: ModelMeters) -> None:
-        """Count here what happens behind the stages: in workers, and in the steps of a model."""
+        """Set the meters for execution details: worker processes, and the steps of step models."""
 
-    def order(self, turns: Turns) -> None:
-        """Choose the streams of the next steps by these turns; before the first call."""
+    def set_turns(self, turns: Turns) -> None:
+        """Set the scheduling policy for streams of step models. Must be called before the first call."""
 
     async def metadata(self) -> MetadataModelResponse:
-        """The model's metadata."""
+        """Return the model's metadata."""
 
-    async def ask(self, request: HttpRequest) -> HttpResponse:
-        """Handle a request to a REST route of the model."""
+    async def call_route(self, request: HttpRequest) -> HttpResponse:
+        """Handle a request to one of the model's REST routes."""
 
     async def unload(self) -> None:
-        """Run the model's `unload` and release threads or workers."""
+        """Run the model's `unload`, and release its threads or workers."""

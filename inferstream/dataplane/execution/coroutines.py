@@ -1,4 +1,4 @@
-"""Runs a model's coroutines in the event loop of the model's own thread, or on the server's."""
+"""Runs a model's coroutines, on the server's event loop or on the event loop of a separate thread."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from time import perf_counter
 from types import CodeType, coroutine
 from typing import Any
 
-from ...concurrency.model_task import needs_task, run_as_task, steps_of
+from ...concurrency.model_task import iterate_awaitable, needs_task, run_as_task
 from ...concurrency.model_thread import ModelThread
 from ...context import request_context
 from ...functions.model import FunctionModel
@@ -21,52 +21,53 @@ from .threads import ModelThreadResponses
 logger = logging.getLogger("inferstream.model")
 
 LIGHT = 0.0003
-"""Seconds of a call that is worth less than the way to its thread."""
+"""Duration of a call, in seconds, below which switching threads costs more than the call."""
 
 HEAVY = 0.001
-"""Seconds of a call, or of a stretch between two awaits, that others notice while they wait behind it."""
+"""Duration of a call or uninterrupted section, in seconds, above which it noticeably delays other calls."""
 
 LIGHT_ENOUGH = 8
-"""Light calls in a row after which several calls cross at once."""
+"""Number of consecutive light calls before several calls are sent to the thread at once."""
 
 CROSSING = 64
-"""Light calls that may cross to the thread at once: what comes behind them waits for a few milliseconds at most."""
+"""Maximum number of light calls in the thread at once, so that they delay others by a few ms at most."""
 
 WATCHED = 32
-"""Calls, and streams, of a model on the server's loop that are timed."""
+"""Number of calls, and of streams, that are timed for a model on the server's event loop."""
 
 WATCHED_ITEMS = 4
-"""Timed items of such a stream."""
+"""Number of items that are timed in such a stream."""
 
 OFFENCES = 3
-"""Long stretches before the log says so; the machine may cause a single one."""
+"""Number of long sections before a warning, because the operating system can cause a single one."""
 
 LONG = 0.5
-"""Seconds of a single stretch that are worth a warning, whatever the machine does meanwhile."""
+"""Duration of a single section, in seconds, that causes a warning immediately."""
 
 
 class InThread:
-    """Runs coroutines in the event loop of the model's own thread.
+    """Runs coroutines on the event loop of the model's thread.
 
-    Calls begin in turn. One that has not begun holds its slot, so the queue in front orders the calls behind it, and a
-    batch grows there. `slots` is therefore 1 until a call has awaited; from then on it is `most`. Calls that do not
-    await and are light cross together, at most `CROSSING`.
+    Calls start in order. A call that has not started occupies its slot, so calls behind it remain in the
+    queue, which applies priorities and batching. `slots` therefore starts at 1, and rises to `most` once a
+    call has awaited something. If calls never await and are light, up to `CROSSING` of them are sent to the
+    thread together.
     """
 
     def __init__(self, model: MLModel, thread: ModelThread, slots: Slots | None, most: int) -> None:
-        """`slots` is None if their number is fixed."""
+        """`slots` is None if the number of slots is fixed."""
         self._model = model
         self._thread = thread
         self._slots = slots
         self._most = most
         self._light = 0
-        """Light calls in a row."""
-        self._ran: Callable[[float | None], None] | None = None if slots is None else self._look
+        """Number of consecutive light calls."""
+        self._ran: Callable[[float | None], None] | None = None if slots is None else self._adjust_slots
 
     def predict(self, request: InferenceRequest) -> Awaitable[Any]:
         return self._thread.call(self._model.predict, request, request=request_context(), ran=self._ran)
 
-    def _look(self, seconds: float | None) -> None:
+    def _adjust_slots(self, seconds: float | None) -> None:
         slots = self._slots
         assert slots is not None
         if seconds is None:
@@ -87,7 +88,7 @@ class InThread:
 
 
 class OnLoop:
-    """Runs coroutines on the server's event loop. The first ones are timed, and the log names a model that holds it."""
+    """Runs coroutines on the server's event loop. Times the first ones, and warns about blocking code."""
 
     def __init__(self, model: MLModel) -> None:
         self._model = model
@@ -96,11 +97,11 @@ class OnLoop:
         self._timed = self._offences = 0
         self._longest = 0.0
         self._taskless: object = self
-        """The code of a coroutine that runs without a task."""
+        """The code object of coroutines that run without a task."""
         self._warned = False
-        self.predict: Callable[[InferenceRequest], Awaitable[Any]] = self._watching
+        self.predict: Callable[[InferenceRequest], Awaitable[Any]] = self._watch_prediction
 
-    def _watching(self, request: InferenceRequest) -> Awaitable[Any]:
+    def _watch_prediction(self, request: InferenceRequest) -> Awaitable[Any]:
         self._calls -= 1
         awaitable = self._model.predict(request)
         if not self._calls:
@@ -108,7 +109,7 @@ class OnLoop:
             code = getattr(awaitable, "cr_code", None)
             if code is not None and not needs_task(code):
                 self._taskless = code
-                if _code_of(self._model) is code:
+                if _coroutine_code(self._model) is code:
                     self.predict = self._model.predict
         return run_as_task(self.watch(awaitable))
 
@@ -120,9 +121,9 @@ class OnLoop:
 
     def watch(self, awaitable: Awaitable[Any]) -> Awaitable[Any]:
         self._timed += 1
-        return _timed(awaitable, self._ran)
+        return _measure(awaitable, self._check_duration)
 
-    def _ran(self, seconds: float) -> None:
+    def _check_duration(self, seconds: float) -> None:
         if seconds < HEAVY or self._warned:
             return
         self._offences += 1
@@ -131,8 +132,8 @@ class OnLoop:
             return
         self._warned = True
         logger.warning(
-            "model %s: its code blocks: it held the server's event loop for %.0f ms. Write what blocks as `def`, "
-            "call it with asyncio.to_thread, or set loop to own.",
+            "model %s: blocking code held the server's event loop for %.0f ms; write it as `def`, "
+            "call it with asyncio.to_thread, or set loop to own",
             self._model.name,
             self._longest * 1e3,
         )
@@ -147,8 +148,8 @@ class OnLoop:
         return _WatchedResponses(as_task(responses), self)
 
 
-def _code_of(model: MLModel) -> CodeType | None:
-    """The code of all coroutines that `predict` returns; None if there may be others."""
+def _coroutine_code(model: MLModel) -> CodeType | None:
+    """Return the code object that all coroutines of `predict` share, or None if they may differ."""
     predict: Any = model.predict
     if isinstance(model, FunctionModel):
         predict = getattr(predict, "__wrapped__", None)
@@ -174,10 +175,10 @@ class _WatchedResponses(AsyncIterator[InferenceResponse]):
 
 
 @coroutine
-def _timed(awaitable: Awaitable[Any], ran: Callable[[float], None]) -> Generator[Any, Any, Any]:
-    """Await `awaitable`, and tell `ran` the seconds of each stretch between two awaits."""
-    steps = steps_of(awaitable)
-    thrown: list[BaseException] = []  # emptied at once: an error in a local of this frame would be a cycle
+def _measure(awaitable: Awaitable[Any], ran: Callable[[float], None]) -> Generator[Any, Any, Any]:
+    """Await `awaitable`, and pass the duration of each section between two awaits to `ran`, in seconds."""
+    steps = iterate_awaitable(awaitable)
+    thrown: list[BaseException] = []  # A local variable with the error would cause a cycle.
     while True:
         started = perf_counter()
         try:
@@ -188,5 +189,5 @@ def _timed(awaitable: Awaitable[Any], ran: Callable[[float], None]) -> Generator
             ran(perf_counter() - started)
         try:
             yield waits_for
-        except BaseException as error:  # the model gets every one
+        except BaseException as error:  # The model receives every error.
             thrown.append(error)

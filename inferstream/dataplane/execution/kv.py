@@ -1,4 +1,4 @@
-"""The use of a model's KV cache in this process."""
+"""KV cache metrics of a model in this process."""
 
 import logging
 
@@ -10,14 +10,16 @@ logger = logging.getLogger("inferstream.model")
 
 
 def measure(model: MLModel, max_active: int, meters: ModelMeters) -> None:
-    """Set the meters to what the model reports; without a report, of steps, to its active streams.
+    """Update the KV cache metrics from the model's `kv_usage`.
 
-    `max_active` is 0 for a model without steps.
+    Without `kv_usage`, step models report the share of active streams.
+
+    `max_active` is 0 for models without steps.
     """
     try:
         used = model.kv_usage
         if used is None:
-            if not max_active:  # the rule, and a picker asks of each model: look at nothing else
+            if not max_active:  # The common case. Endpoint pickers poll every model.
                 return
             steps = meters.stages.get(StepMeters)
             if not isinstance(steps, StepMeters):
@@ -25,11 +27,11 @@ def measure(model: MLModel, max_active: int, meters: ModelMeters) -> None:
             used = steps.active / max_active
         kv = meters.of(KvMeters)
         kv.used, kv.caches = min(max(float(used), 0.0), 1.0), 1
-    except Exception:  # a property of model code
-        logger.exception("model %s cannot say its kv_usage", model.name)
+    except Exception:  # `kv_usage` is model code.
+        logger.exception("model %s: kv_usage failed", model.name)
 
 
 def forget(meters: ModelMeters) -> None:
-    """The model is unloaded."""
+    """Reset the metrics of an unloaded model."""
     if (kv := meters.kv) is not None:
         kv.used, kv.caches = 0.0, 0

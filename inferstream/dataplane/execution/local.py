@@ -1,4 +1,4 @@
-"""Runs a model in this process: coroutines on the loop or in the model's thread, `def` in other threads."""
+"""Runs a model in this process, on an event loop or in threads."""
 
 import asyncio
 import inspect
@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from ... import extensions
 from ...concurrency.model_task import run_as_task
 from ...concurrency.threads import THREADS, Threads
 from ...context import RequestContext, enter
 from ...errors import InferstreamError, InvalidOutput, Unsupported
+from ...extensions import entries, loading
 from ...functions.model import DescribedModel, FunctionModel
-from ...garbage import settle_soon
+from ...garbage import schedule_collection
 from ...handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
-from ...model import MLModel, StepModel, signature_of
+from ...model import MLModel, StepModel, resolve_signature
 from ...repository.classes import location_in
 from ...repository.loading import LoadedModel, load_model
 from ...rows import RowErrors
@@ -27,8 +27,8 @@ from ...telemetry.stages import StepMeters
 from ...types import Headers, InferenceRequest, InferenceResponse, MetadataModelResponse
 from ...types.parameters import CarriedHeaders
 from ..call import INFER, Call
-from ..checks import Strictness, checks_of, most_rows_of, strictness_of
-from ..outputs import Finish, finish_of
+from ..checks import Strictness, choose_checks, max_batch_size, resolve_strictness
+from ..outputs import Finish, choose_finish
 from ..reply import Reply
 from ..slots import Slots
 from ..turns import Turns
@@ -37,21 +37,24 @@ from .base import BuildRouteHandler, Capabilities
 from .coroutines import InThread, OnLoop
 from .method_caller import is_async
 from .payloads import Payloads
-from .responses import ModelResponses, cause, open_reply, translated
+from .responses import ModelResponses, cause, open_reply, translate_error
 from .route_body import RouteBody
 from .steps import Steps
 from .stream_task import StreamTask
 from .threads import ThreadedResponses
 
 UNBLOCKED_SLOTS = 4096
-"""Limit of concurrent calls of an async model whose settings have none: a bound, not a policy."""
+"""Limit on concurrent calls for async models without `max_concurrency`. It only bounds resources."""
 
 
 AS_STREAM = "call it as a stream (infer_stream, generate_stream, ModelStreamInfer or client.stream())."
 
 
 class Local:
-    """The innermost handler. `loaded` has the thread of the model's own event loop, if it has one."""
+    """A model in this process: the innermost handler of its calls.
+
+    `loaded` contains the thread of the model's event loop, if the model has one.
+    """
 
     resident = None
     is_restarting = False
@@ -68,24 +71,24 @@ class Local:
         self._name = model.name
         self._running = model.name, model.version or ""
         self.settings = settings
-        signature = signature_of(model)
+        signature = resolve_signature(model)
         self.signature = signature if model.selects_outputs is False else replace(signature, outputs=None)
         self.form = model.form() if isinstance(model, FunctionModel) else None
         self.routes = [handler for handler, _ in get_custom_handlers(model)]
         self._route_handler = route_handler
-        self.strictness = strictness_of(settings, model.for_mlserver)
+        self.strictness = resolve_strictness(settings, model.for_mlserver)
         selects = model.selects_outputs
         if selects is None and self.strictness == "strict":
             selects = False
         known = signature if selects is False else self.signature
-        self._checks = checks_of(known, self.strictness, most_rows_of(settings))
+        self._checks = choose_checks(known, self.strictness, max_batch_size(settings))
         self._finish = _build_finish(model, signature, selects, self.strictness)
-        own = self._loaded.threads if settings.threads == 1 else None  # `load` may have changed the number
+        own = self._loaded.threads if settings.threads == 1 else None  # `load` may change the number.
         self._threads = own or Threads(model.name, settings.threads)
         predicts = type(model).predict is not MLModel.predict
         self._meters = ModelMeters(model.name, model.version)
         self._separates = model.separates_principals
-        self._may_report = not isinstance(model, FunctionModel)  # functions have no KV cache
+        self._may_report = not isinstance(model, FunctionModel)  # Functions have no KV cache.
         self._steps: Steps | None = None
         self._places = 0
         if isinstance(model, StepModel):
@@ -119,19 +122,21 @@ class Local:
         timeout: float,
         build_route_handler: BuildRouteHandler,
     ) -> "Local":
-        """Load a model to run here. Raises ModelLoadFailed. After any failure the model is unloaded again."""
+        """Load a model to run in this process. Unloads it again on any failure. Raises ModelLoadFailed."""
         loaded = await load_model(settings, timeout)
         try:
             return cls(loaded.model, await build_route_handler(loaded.model), loaded)
-        except BaseException:  # a cancelled load too
+        except BaseException:  # Including cancellation.
             await loaded.unload()
             raise
 
     def _slots(self) -> tuple[Slots, bool]:
-        """The number of calls that may run at once, and whether it is fixed: the setting, or the threads of `def`.
+        """Return the number of concurrent calls, and whether it is fixed.
 
-        For steps, as many streams again may wait, so that no place stays empty. In an event loop of its own the first
-        call says whether others may begin before it has ended.
+        It is the setting `max_concurrency`, if it is set. Otherwise, it is the number of threads for `def`
+        methods. For step models, it is at least twice the number of active streams, so that finished streams
+        are replaced immediately. If the model has a separate event loop, the number is adjusted after the
+        first call.
         """
         settings = self.settings
         if settings.max_concurrency is not None:
@@ -161,28 +166,28 @@ class Local:
         if self._steps is not None:
             self._steps.queue, self._steps.meters = meters.queue, meters.of(StepMeters)
 
-    def order(self, turns: Turns) -> None:
+    def set_turns(self, turns: Turns) -> None:
         if self._steps is not None:
-            self._steps.order(turns)
+            self._steps.set_turns(turns)
 
     @property
     def describes_itself(self) -> bool:
-        """Whether the author overrides `metadata`, so that it must be called each time."""
+        """Whether the model overrides `metadata`, so that the result must not be cached."""
         return getattr(self._model.metadata, "__func__", None) is not MLModel.metadata
 
     async def metadata(self) -> MetadataModelResponse:
-        """The model's metadata. Raises InferenceFailed if its code raises or returns another type."""
+        """Return the model's metadata. Raises InferenceFailed if its code raises or returns another type."""
         try:
             own = type(self._model).metadata is not MLModel.metadata
             said = await (self._in_model(self._model.metadata) if own else self._model.metadata())
             if not isinstance(said, MetadataModelResponse):
                 raise InvalidOutput(f"Model {self._name} answered a {type(said).__name__} as its metadata.")
             return said
-        except BaseException as error:  # model code may raise anything
-            raise translated(error, self._name, None) from cause(error)
+        except BaseException as error:  # Model code may raise anything.
+            raise translate_error(error, self._name, None) from cause(error)
 
-    async def ask(self, request: HttpRequest) -> HttpResponse:
-        """Handle a request to a REST route of the model. Raises InferenceFailed if its code raises."""
+    async def call_route(self, request: HttpRequest) -> HttpResponse:
+        """Handle a request to one of the model's REST routes. Raises InferenceFailed if its code raises."""
         assert self._route_handler is not None
         model_var.set(self._running)
         try:
@@ -190,11 +195,11 @@ class Local:
             if response.rest is not None:
                 response = response._replace(rest=RouteBody(self._name, response.rest, self._in_model))
             return response
-        except BaseException as error:  # model code may raise anything
-            raise translated(error, self._name, None) from cause(error)
+        except BaseException as error:  # Model code may raise anything.
+            raise translate_error(error, self._name, None) from cause(error)
 
     async def unload(self) -> None:
-        """Run the model's `unload`; does not wait for a thread that is stuck in model code."""
+        """Run the model's `unload`. Does not wait for threads that are stuck in model code."""
         if self._steps is not None:
             await self._steps.close()
         try:
@@ -203,10 +208,10 @@ class Local:
         finally:
             self._loaded.close()
             self._threads.close()
-            settle_soon()
+            schedule_collection()
 
     async def _in_model(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-        """Await a coroutine of the model, not an inference, in the model's thread if it has one."""
+        """Await a coroutine of the model other than an inference, in the model's thread if it has one."""
         if self._thread is None:
             return await run_as_task(function(*arguments))
         return await self._thread.call(function, *arguments)
@@ -217,7 +222,7 @@ class Local:
         remaining = None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
         request = call.request
         if request._parameters is None and type(headers := request._headers) is Headers:
-            carried: CarriedHeaders | None = headers.carried  # without the frame of the property
+            carried: CarriedHeaders | None = headers.carried  # Inlines the property, to save a frame.
         else:
             carried = request.carried
         context = RequestContext(remaining, single, carried)
@@ -236,9 +241,9 @@ class Local:
             call = self._in_thread if self._predict_blocks else self._coroutines.predict
             return Reply(self._finish(await call(request), request))
         except RowErrors as error:
-            raise self._checked(error, request) from error.__cause__
-        except BaseException as error:  # model code may raise anything
-            raise translated(error, self._name, request.id, halved) from cause(error)
+            raise self._check_error(error, request) from error.__cause__
+        except BaseException as error:  # Model code may raise anything.
+            raise translate_error(error, self._name, request.id, halved) from cause(error)
 
     async def _in_thread(self, request: InferenceRequest) -> InferenceResponse:
         response: Any = await self._threads.run(self._model.predict, request)
@@ -246,16 +251,19 @@ class Local:
             response = await run_as_task(response)
         return cast(InferenceResponse, response)
 
-    def _checked(self, error: RowErrors, request: InferenceRequest) -> BaseException:
+    def _check_error(self, error: RowErrors, request: InferenceRequest) -> BaseException:
         try:
             if error.response is not None:
                 error.response = self._finish(error.response, request)
             return error
         except InferstreamError as wrong:
-            return translated(wrong, self._name, request.id)
+            return translate_error(wrong, self._name, request.id)
 
     async def _only_response(self, call: Call) -> Reply:
-        """A single response of a class, or of a function that reads a stream, if it makes exactly one."""
+        """Return the single response of a streaming class, or of a function that reads a stream.
+
+        Raises Unsupported unless there is exactly one response.
+        """
         if isinstance(self._model, FunctionModel) and self._model.described.arguments.stream is None:
             raise Unsupported(f"Model {self._name} returns a stream; {AS_STREAM}")
         async with await open_reply(self._responses(call)) as reply:
@@ -270,7 +278,7 @@ class Local:
             return Reply(first)
 
     async def _start(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
-        """Call the model's `predict_stream`, in any of its forms, and return an async iterator."""
+        """Call any variant of the model's `predict_stream`, and return an async iterator."""
         if not self._streams:
             return self._predict_each(payloads)
         if self._steps is not None:
@@ -290,7 +298,10 @@ class Local:
         raise TypeError(f"predict_stream returned a {type(stream).__name__}, which cannot be iterated")
 
     async def _predict_each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
-        """A stream of a model with only `predict`: one response for each request. `ModelResponses` logs its errors."""
+        """Yield one response per request, for models that only have `predict`.
+
+        `ModelResponses` logs its errors.
+        """
         async for request in payloads:
             call = self._in_thread if self._predict_blocks else self._coroutines.predict
             yield await call(request)
@@ -299,11 +310,11 @@ class Local:
 def _build_finish(
     model: MLModel, signature: Signature, selects: bool | None, strictness: Strictness
 ) -> Finish:
-    """What finishes the responses of a model, which `selects` the outputs itself, or which is asked for all."""
+    """Choose how to finish the responses. `selects` is `MLModel.selects_outputs`."""
     settings = model.settings
-    # Triton does not compare an output with its declaration.
+    # Triton does not compare outputs with their declaration.
     lenient = settings.input_validation == "auto" and strictness == "strict"
-    finish = finish_of(
+    finish = choose_finish(
         model.name,
         model.version,
         selects,
@@ -312,13 +323,13 @@ def _build_finish(
         model.writer() if isinstance(model, DescribedModel) else None,
     )
     finish.place = location_in(model)
-    made = (make(settings) for _, make in extensions.loaded(extensions.OUTPUTS, strict=False))
+    made = (make(settings) for _, make in loading.load_group(entries.OUTPUTS, strict=False))
     finish.rewriters = tuple(made)
     return finish
 
 
 def adapt(model: MLModel) -> frozenset[str]:
-    """Let plug-ins add to what a model object can do. Returns the names of what they have added."""
+    """Let plug-ins add methods to a model object. Returns the names of the plug-ins that did."""
     return frozenset(
-        plugin.name for plugin, add in extensions.loaded(extensions.ADAPTERS, strict=False) if add(model)
+        plugin.name for plugin, add in loading.load_group(entries.ADAPTERS, strict=False) if add(model)
     )

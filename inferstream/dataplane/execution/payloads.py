@@ -1,4 +1,4 @@
-"""The requests of one call as a model reads them: the first, then later ones as they arrive."""
+"""The requests of a call, as the model reads them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -9,13 +9,17 @@ from ..checks import Checks
 
 
 class Payloads:
-    """For `async for` on any event loop, and `for` in a thread. An invalid later request ends it with an error."""
+    """Yields the first request, then later ones as they arrive.
+
+    Raises InvalidRequest if a later request is invalid. Supports `async for` on any event loop, and `for` in
+    threads.
+    """
 
     def __init__(self, call: Call, checks: Checks) -> None:
         self.call = call
         self._first: InferenceRequest | None = call.request
         self.current = call.request
-        """The request that the model has read last, whose id its next response has."""
+        """The request that the model read last. The next response gets its id."""
         self._more = call.more
         self._checks = checks
         self._loop = asyncio.get_running_loop()
@@ -25,7 +29,7 @@ class Payloads:
         return self._more is not None
 
     def take(self) -> InferenceRequest:
-        """The first request, which is there already. To be called once, before any iteration."""
+        """Return the first request, which is already available. Must be called once, before any iteration."""
         first, self._first = self._first, None
         assert first is not None
         return first
@@ -39,7 +43,7 @@ class Payloads:
             return first
         if self._more is None:
             raise StopAsyncIteration
-        if asyncio.get_running_loop() is not self._loop:  # called from a model in its own thread
+        if asyncio.get_running_loop() is not self._loop:  # A model in a separate thread.
             step = asyncio.run_coroutine_threadsafe(self._next_or_none(), self._loop)
             following = await asyncio.wrap_future(step)
             if following is None:

@@ -1,17 +1,17 @@
-"""The streamed body of a custom route, read from the thread that runs the model."""
+"""The streamed body of a custom route, read in the thread that runs the model."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ...handlers import ResponseBody
-from .responses import cause, translated
+from .responses import cause, translate_error
 
 
 class RouteBody:
-    """A `ResponseBody` of model code, whose failures are logged and translated as those of calls are."""
+    """A `ResponseBody` of model code. Errors are logged and converted like the errors of calls."""
 
     def __init__(self, model: str, body: ResponseBody, run: Callable[..., Awaitable[Any]]) -> None:
-        """`run` awaits a function where the model runs."""
+        """`run` awaits a function in the thread that runs the model."""
         self._model = model
         self._body = body
         self._run = run
@@ -20,8 +20,8 @@ class RouteBody:
         try:
             piece: bytes = await self._run(self._body.read)
             return piece
-        except BaseException as error:  # model code may raise anything
-            raise translated(error, self._model, None) from cause(error)
+        except BaseException as error:  # Model code may raise anything.
+            raise translate_error(error, self._model, None) from cause(error)
 
     async def aclose(self) -> None:
         await self._run(self._body.aclose)

@@ -1,4 +1,4 @@
-"""Advances the streams of one model together. New streams join at the next step."""
+"""Step models: all streams of a model advance together, and new streams join at the next step."""
 
 import asyncio
 import logging
@@ -15,19 +15,19 @@ from ...errors import InferenceFailed, InferstreamError, InvalidOutput, StepFail
 from ...model import Finished, StepModel
 from ...telemetry.context import model_var
 from ...telemetry.stages import QueueMeters, StepMeters
-from ...tokens import tokens_of
+from ...tokens import count_tokens
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call
 from ..slots import Queue
 from ..turns import Turns, WaitingCalls
 from .method_caller import MethodCaller, ModelMethod
 from .payloads import Payloads
-from .responses import owned
+from .responses import to_invalid_output
 from .threads import AHEAD
 
 
 class SteppedStream(Channel[InferenceResponse]):
-    """One request of a call in the steps. Calls `changed` when its reader left, or it may advance again."""
+    """A stream of a step model, for one request. Calls `changed` when its reader leaves or makes room."""
 
     def __init__(
         self, request: InferenceRequest, call: Call, looks: int, changed: Callable[["SteppedStream"], None]
@@ -35,25 +35,25 @@ class SteppedStream(Channel[InferenceResponse]):
         super().__init__(AHEAD)
         self.request = request
         self.call = call
-        self.looks = looks  # of the steps, when it joined
+        self.looks = looks  # The value of `Steps._looks` when it joined.
         self.waits = True
-        """Whether it has no place yet."""
-        self.context = copy_context()  # of the call's task, for `admit`
+        """Whether it is still waiting to be admitted."""
+        self.context = copy_context()  # The context of the call's task, for `admit`.
         self.state: Any = None
         self._changed = changed
         self.came = self._loop.time()
-        self.joined = perf_counter()  # the loop's time has steps of a millisecond
+        self.joined = perf_counter()  # The loop's clock has a resolution of 1 ms.
         self._request_context = request_context()
         self._released = Work()
         self._request_context.thread = self._released
 
     @property
     def advances(self) -> bool:
-        """Whether the next step includes it. A step leaves out streams with a slow reader."""
+        """Whether the next step includes it. Steps skip streams with a slow reader."""
         return self.open and self.has_room()
 
     def take(self, emission: Any) -> None:
-        """Add the result of a step. An invalid object is refused when it is read."""
+        """Add the result of a step. Invalid objects raise an error when they are read."""
         if not self.open or emission is None:
             return
         if type(emission) is InferenceResponse:
@@ -73,9 +73,9 @@ class SteppedStream(Channel[InferenceResponse]):
             self.put(response)
 
     def fail(self, error: BaseException) -> None:
-        """End it with `error`, which the reader gets after the earlier responses."""
+        """End the stream with `error`, which the reader receives after all earlier responses."""
         if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
-            # For a reader these would mean the end of a stream, a task or the process.
+            # A reader would treat these as the end of the stream, the task or the process.
             kind = type(error).__name__
             error, cause = RuntimeError(f"model code raised {kind}"), error
             error.__cause__ = cause
@@ -86,14 +86,14 @@ class SteppedStream(Channel[InferenceResponse]):
         self._changed(self)
 
     async def aclose(self) -> None:
-        """End it for its reader. The next step releases the state; does not wait for that."""
+        """End the stream for its reader. Returns immediately, and the next step releases the state."""
         self._request_context.cancelled = True
         if self.open:
             self.close()
         else:
             self._items.clear()
 
-    def released(self) -> None:
+    def release(self) -> None:
         self.state = None
         self._released.end()
 
@@ -101,15 +101,15 @@ class SteppedStream(Channel[InferenceResponse]):
 logger = logging.getLogger("inferstream.model")
 
 CLOSE_LIMIT = 5.0
-"""Seconds that unloading waits for a step to end, and then for the release of its states."""
+"""Timeout when unloading, in seconds, for the current step and again for the release of its states."""
 
 
 class Steps:
-    """Admits streams while fewer than `most` are active, steps over all of them, and releases ended ones.
+    """Admits streams up to `most` active ones, advances them in steps, and releases finished ones.
 
-    One task does this while there are streams, and only it calls these methods of the model. `aging` is the worth of a
-    step of priority to waiting streams, in seconds. `thread` has the event loop of the methods that are
-    `async def`; None for this one.
+    A single task calls these model methods while there are streams. `aging` is
+    the argument of `Queue`. `async def` methods run on the event loop of `thread`, or on the current one if
+    it is None.
     """
 
     def __init__(
@@ -137,24 +137,27 @@ class Steps:
         self._changes = asyncio.Event()
         self._closed = False
         self._looks = 0
-        """Counts admissions and steps. A stream that is not admitted at the next one had to wait."""
+        """Number of admissions and steps so far. A stream not admitted by the next one had to wait."""
         self._unloading = f"Model {model.name} is being unloaded."
         self.meters = StepMeters()
         self.queue = QueueMeters()
 
     async def open(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
-        """The responses to these requests. Each request is a stream of its own, one after another."""
+        """Return an iterator over the responses of a call.
+
+        Each request becomes a stream, one after another.
+        """
         return self._each(payloads) if payloads.more else self._join(await anext(payloads), payloads.call)
 
-    def order(self, turns: Turns) -> None:
-        """Admit streams by these turns; before the first one."""
+    def set_turns(self, turns: Turns) -> None:
+        """Set the policy that admits streams. Must be called before the first stream."""
         self._turns = turns
         self._waiting = turns.queue(self._aging)
 
     def _join(self, request: InferenceRequest, call: Call) -> SteppedStream:
         if self._closed:
             raise StepFailed(self._unloading)
-        stream = SteppedStream(request, call, self._looks, self._changed)
+        stream = SteppedStream(request, call, self._looks, self._update)
         self._waiting.add(stream, call, stream.came)
         self.meters.waiting += 1
         if self._task is None:
@@ -168,40 +171,40 @@ class Steps:
             stream = self._join(request, payloads.call)
             items, last = 0, None
             try:
-                async for item in stream:  # a response, or a text that becomes one later
+                async for item in stream:  # A response, or a string that is converted later.
                     items, last = items + 1, getattr(item, "parameters", None)
                     yield item
             finally:
                 await stream.aclose()
             if self._turns is not None:
-                self._turns.settle(payloads.call, tokens_of(last, items))
+                self._turns.settle(payloads.call, count_tokens(last, items))
 
     async def close(self) -> None:
-        """Return when every state is released; does not wait for a step that does not end."""
+        """Fail all streams and release their states. Does not wait for a step that hangs."""
         self._closed = True
         self._end_all(StepFailed(self._unloading))
         task = self._task
-        if task is not None and not await _ends(task):
-            logger.error("model %s is still in a step; no longer waiting", self._model.name)
+        if task is not None and not await _wait_for_end(task):
+            logger.error("model %s: a step is still running; no longer waiting for it", self._model.name)
             task.cancel()
-            await _ends(task)
+            await _wait_for_end(task)
         self._caller.close()
 
-    def _changed(self, stream: SteppedStream) -> None:
+    def _update(self, stream: SteppedStream) -> None:
         if stream.waits and not stream.open:
             self._waiting.remove(stream, stream.call)
-            self._waits_no_more(stream)
-            self.queue.left(stream.call.expired)
-            stream.released()
+            self._stop_waiting(stream)
+            self.queue.count_early_exit(stream.call.expired)
+            stream.release()
         self._changes.set()
 
-    def _waits_no_more(self, stream: SteppedStream) -> None:
+    def _stop_waiting(self, stream: SteppedStream) -> None:
         stream.waits = False
         self.meters.waiting -= 1
 
     def _next(self) -> SteppedStream:
         stream = self._waiting.pop()
-        self._waits_no_more(stream)
+        self._stop_waiting(stream)
         return stream
 
     async def _run(self) -> None:
@@ -209,7 +212,7 @@ class Steps:
             while self._active or self._waiting:
                 await self._release()
                 await self._admit()
-                await self._release()  # the step omits streams that left meanwhile
+                await self._release()  # Streams may have left during admission.
                 advancing = [stream for stream in self._active if stream.advances]
                 if advancing:
                     await self._step(advancing)
@@ -223,7 +226,7 @@ class Steps:
 
     @property
     def _idle(self) -> bool:
-        """Whether it must wait for a reader to read or leave, or for a new stream."""
+        """Whether no step is possible until a reader reads or leaves, or a new stream joins."""
         if self._waiting and len(self._active) < self._most:
             return False
         return bool(self._active) and all(stream.open for stream in self._active)
@@ -239,13 +242,13 @@ class Steps:
             if self._looks - stream.looks > 1:
                 self.queue.waits.observe(now - stream.came)
         arguments = [(stream.request, stream.context) for stream in self._entering]
-        outcomes = await self._caller.each(self._admit_one, arguments)
+        outcomes = await self._caller.call_each(self._admit_one, arguments)
         entering, self._entering = self._entering, []
         now = perf_counter()
         for stream, outcome in zip(entering, outcomes, strict=True):
             if outcome.error is not None:
                 stream.fail(outcome.error)
-                stream.released()
+                stream.release()
             else:
                 stream.state = outcome.value
                 self._active.append(stream)
@@ -260,17 +263,17 @@ class Steps:
         self.meters.active -= len(over)
         if self._releases:
             arguments = [(stream.state, self._context) for stream in over]
-            for outcome in await self._caller.each(self._release_one, arguments):
+            for outcome in await self._caller.call_each(self._release_one, arguments):
                 if outcome.error is not None:
                     logger.error("model %s failed in release", self._model.name, exc_info=outcome.error)
         for stream in over:
-            stream.released()
+            stream.release()
 
     async def _step(self, streams: Sequence[SteppedStream]) -> None:
         states = [stream.state for stream in streams]
         started = perf_counter()
-        outcome = await self._caller.once(self._step_all, states, self._context)
-        self.meters.stepped(len(states), perf_counter() - started)
+        outcome = await self._caller.call_once(self._step_all, states, self._context)
+        self.meters.count_step(len(states), perf_counter() - started)
         self._looks += 1
         if outcome.error is not None:
             self._fail(streams, outcome.error)
@@ -279,19 +282,19 @@ class Steps:
             emissions = list(outcome.value)
             if len(emissions) != len(states):
                 raise InvalidOutput(f"step answered {len(emissions)} for {len(states)} states")
-        except BaseException as error:  # model code may raise anything
+        except BaseException as error:  # Model code may raise anything.
             self._fail(streams, error)
             return
         for stream, emission in zip(streams, emissions, strict=True):
             stream.take(emission)
 
     def _fail(self, streams: Sequence[SteppedStream], error: BaseException) -> None:
-        """End every stream of a step with the model's error; the log gets one record."""
+        """End all streams of a step with the model's error, which is logged once."""
         name = self._model.name
-        error = owned(error, name)
+        error = to_invalid_output(error, name)
         is_named = (
             isinstance(error, InvalidOutput) and len(streams) == 1
-        )  # other clients must not see a value of it
+        )  # It may contain a value of one client, which others must not see.
         if not is_named and (not isinstance(error, InferstreamError) or isinstance(error, InferenceFailed)):
             logger.error("model %s failed in a step over %d streams", name, len(streams), exc_info=error)
             text = f"Model {name} failed in a step that this request was part of; the server's log says why."
@@ -304,12 +307,12 @@ class Steps:
         while self._waiting:
             stream = self._next()
             stream.fail(error)
-            stream.released()
+            stream.release()
         for stream in (*self._entering, *self._active):
             stream.fail(error)
         self._changes.set()
 
 
-async def _ends(task: asyncio.Task[Any]) -> bool:
+async def _wait_for_end(task: asyncio.Task[Any]) -> bool:
     done, _ = await asyncio.wait([task], timeout=CLOSE_LIMIT)
     return bool(done)

@@ -1,27 +1,27 @@
-"""`StreamTask`: a stream of model code on the server's event loop, in one task and one context."""
+"""`StreamTask`: a stream of model code on the server's event loop, in a single task and context."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextvars import copy_context
 from typing import Any, cast
 
-from ...concurrency.model_task import ModelTask, Outcome, needs_task, outcome_of
+from ...concurrency.model_task import ModelTask, Outcome, needs_task, run_to_outcome
 
 
 def as_task(generator: AsyncGenerator[Any]) -> "AsyncGenerator[Any] | StreamTask":
-    """The responses of a generator, in a task if it needs one."""
+    """Wrap a generator in a task if its code needs one."""
     return StreamTask(generator) if needs_task(cast(Any, generator).ag_code) else generator
 
 
 class StreamTask(ModelTask):
-    """An async iterator of model code, whose steps and end run as one task in a copy of the current context."""
+    """An async iterator of model code, which runs in a single task and a copy of the current context."""
 
     def __init__(self, responses: AsyncIterator[Any]) -> None:
         super().__init__(asyncio.get_running_loop())
         self._context = copy_context()
         self._responses = responses
         self._early: asyncio.Task[Outcome] | None = None
-        """The next step, if a cancel came before its reader."""
+        """The next step, if it was cancelled before the reader requested it."""
 
     def __aiter__(self) -> "StreamTask":
         return self
@@ -41,17 +41,17 @@ class StreamTask(ModelTask):
         try:
             raise error
         finally:
-            del error, early  # the traceback of the error refers to this frame, which would be a cycle
+            del error, early  # Avoid a cycle: the traceback refers to this frame.
 
     def interrupt(self) -> None:
         if self._must_cancel and self._host is None and not self._done and self._early is None:
-            self._early = asyncio.ensure_future(outcome_of(self.__anext__()))
+            self._early = asyncio.ensure_future(run_to_outcome(self.__anext__()))
 
     async def aclose(self) -> None:
         early, self._early = self._early, None
         if early is not None:
             await early
-        self._must_cancel = False  # it ends anyway
+        self._must_cancel = False  # It is closed anyway.
         close = getattr(self._responses, "aclose", None)
         try:
             if close is not None:

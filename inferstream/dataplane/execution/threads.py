@@ -1,4 +1,4 @@
-"""Responses that other threads make, a few ahead of their reader on the event loop."""
+"""Responses that are created in other threads, slightly ahead of their reader on the event loop."""
 
 import asyncio
 import inspect
@@ -17,23 +17,26 @@ from ...concurrency.threads import Threads
 from ...context import request_context
 from ...types import InferenceResponse
 from ..call import Call
-from .responses import CLOSE_LIMIT, cleanup_failed, cleanup_lingers
+from .responses import CLOSE_LIMIT, log_cleanup_error, log_unfinished_cleanup
 
 AHEAD = 16
-"""Responses that may be made before they are read: enough to hide the switch between threads."""
+"""Number of responses that may be ahead of the reader, which hides the latency of thread switches."""
 
 REST_AFTER = 0.001
-"""Seconds after which a generator lets other calls of its model run: each time costs as much as a small response."""
+"""Interval at which a generator yields to other calls of its model, in seconds.
+
+Each yield costs as much as a small response.
+"""
 
 CLEANUP_LIMIT = 0.05
-"""Seconds that closing waits for the `finally` of a generator, which may be blocking."""
+"""Maximum time to wait for a generator's `finally` blocks when closing, in seconds. They may be blocking."""
 
 
 class ThreadedResponses(ThreadChannel[InferenceResponse]):
-    """An async iterator over a blocking one.
+    """An async iterator over a blocking iterator, which runs in a thread.
 
-    Python cannot interrupt a thread. So `aclose` only sets the request context and returns; the generator ends at its
-    next `yield`, where its `finally` runs.
+    Python threads cannot be interrupted. `aclose` therefore only marks the request context as cancelled and
+    returns. The generator stops at its next `yield`, where its `finally` blocks run.
     """
 
     def __init__(self, threads: Threads, start: Callable[[], Iterable[InferenceResponse]]) -> None:
@@ -47,11 +50,11 @@ class ThreadedResponses(ThreadChannel[InferenceResponse]):
         try:
             if self.open:
                 self._drive()
-        except StopAsyncIteration as error:  # the reader would take it for the end
+        except StopAsyncIteration as error:  # The reader would treat this as the end.
             failure = RuntimeError("model code raised StopAsyncIteration")
             failure.__cause__ = error
             self.end(failure)
-        except BaseException as error:  # the reader gets every error
+        except BaseException as error:  # The reader receives every error.
             self.end(error)
         else:
             self.end()
@@ -80,11 +83,12 @@ class ThreadedResponses(ThreadChannel[InferenceResponse]):
 
 
 class ModelThreadResponses(ThreadChannel[InferenceResponse]):
-    """An async iterator on the server's loop over one in the model's thread, which `start` makes there.
+    """An async iterator on the server's event loop over a generator in the model's thread.
 
-    The generator is up to `AHEAD` items ahead of its reader. Other calls of its model run when it waits, for its reader
-    too, and every `REST_AFTER` seconds. `aclose` runs the generator's `finally` when the generator does not block, and
-    waits for that up to `CLEANUP_LIMIT`.
+    `start` creates the generator in that thread. It is up to `AHEAD` items ahead of its reader. Other calls
+    of the model run whenever it awaits something, waits for its reader, and every `REST_AFTER` seconds.
+    `aclose` runs the generator's `finally` blocks once it does not block, and waits for up to `CLEANUP_LIMIT`
+    seconds.
     """
 
     def __init__(self, thread: ModelThread, start: Callable[[], Any], call: Call) -> None:
@@ -102,7 +106,7 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
         self._request.thread = self.over
         thread.start(self, self._begin)
 
-    # In the model's thread.
+    # Methods that run in the model's thread.
 
     def _begin(self) -> None:
         self._task = self._thread.loop.create_task(self._run(), context=self._context)
@@ -111,12 +115,12 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
     async def _run(self) -> None:
         try:
             await self._drive()
-        except BaseException as error:  # the reader gets every error
+        except BaseException as error:  # The reader receives every error.
             if self._left and not is_own_cancel(error):
-                cleanup_failed(self._call, error)
-            self._let_go(error)
+                log_cleanup_error(self._call, error)
+            self._finish_call(error)
         else:
-            self._let_go(None)
+            self._finish_call(None)
 
     async def _drive(self) -> None:
         start, self._start = self._start, None
@@ -124,7 +128,7 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
             return
         made = start()
         responses = aiter(await made if inspect.isawaitable(made) else made)
-        rested = 0.0  # the first response crosses alone: its client waits for it
+        rested = 0.0  # The first response is sent immediately, because its client waits for it.
         following = responses.__anext__
         try:
             while self.open:
@@ -141,7 +145,7 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
                     following = responses.__anext__
                     try:
                         await self._rest()
-                    except asyncio.CancelledError as cancel:  # of a scope that is open at the `yield`
+                    except asyncio.CancelledError as cancel:  # From a scope that is open at the `yield`.
                         following = partial(cast(Any, responses).athrow, cancel)
                     rested = perf_counter()
         finally:
@@ -156,7 +160,7 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
                 await close()
         finally:
             if limit.expired():
-                cleanup_lingers(self._call)
+                log_unfinished_cleanup(self._call)
 
     async def _rest(self) -> None:
         """Let other calls of the model run, and wait until the reader has caught up."""
@@ -169,14 +173,15 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
     def _leave(self) -> None:
         self._read.set()
         task = self._task
-        if self._inside and task is not None:  # it is awaiting: a blocking generator would not let this run
+        # The generator is awaiting, because this code could not run while it blocks.
+        if self._inside and task is not None:
             Scope(task).end(ClientLeft())
 
-    def abandoned(self, error: Exception) -> None:
+    def abandon(self, error: Exception) -> None:
         if not self.over.done():
-            self._let_go(error)
+            self._finish_call(error)
 
-    def _let_go(self, error: BaseException | None) -> None:
+    def _finish_call(self, error: BaseException | None) -> None:
         self._task = None
         self.over.end()
         self.end(error)
@@ -185,18 +190,18 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
         try:
             self._thread.outwards.send(self._resume)
         except RuntimeError:
-            self.open = False  # the loop was closed: the thread outlived the shutdown grace
+            self.open = False  # The loop was closed: the thread exceeded the shutdown grace period.
 
-    # On the server's loop.
+    # Methods that run on the server's event loop.
 
     def _resume(self) -> None:
         if self.ended:
-            self._thread.ended(self)
+            self._thread.remove(self)
         super()._resume()
 
     def _go_on(self) -> None:
         self._watched = False
-        with suppress(RuntimeError):  # the thread and the generator have ended
+        with suppress(RuntimeError):  # The thread and the generator have ended.
             self._thread.inwards.send(self._read.set)
 
     async def aclose(self) -> None:
@@ -212,5 +217,5 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
                     await over.wait()
 
     def _tell(self, over: asyncio.Event, _: Work) -> None:
-        with suppress(RuntimeError):  # the loop was closed
+        with suppress(RuntimeError):  # The loop was closed.
             self._thread.outwards.send(over.set)

@@ -1,1 +1,1 @@
-"""One behaviour each: a handler around a handler, right for single answers and streams alike."""
+"""Pipeline stages. Each is a handler that wraps another handler, for single responses and streams alike."""

@@ -1,4 +1,4 @@
-"""The contract of stage factories: their arguments and their results."""
+"""`Pipeline`: a model and its stages. Also the interfaces through which plug-ins add stages."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from ...types import InferenceRequest
 from ...types.forms import InputsForm
 from ..call import Handler
 from ..caller import Caller
-from ..checks import Checks, checks_of, most_rows_of
+from ..checks import Checks, choose_checks, max_batch_size
 from ..execution.base import Execution
 from ..facets import Facets
 from ..server_parts import ServerParts
@@ -34,36 +34,39 @@ Text = TypeVar("Text")
 
 
 ChooseVersion = Callable[[Callable[[str], bool], Caller], str | None]
-"""Chooses a version for a caller, of those that are ready; None for the default."""
+"""Chooses a version for a caller. The first argument tests if a version is ready.
+
+Returns None for the default version.
+"""
 
 
 class Marks(Protocol):
-    """Headers that mark the requests and responses of a model."""
+    """Headers that are added to a model's requests and responses."""
 
     def add_to(self, request: InferenceRequest, model: str) -> None:
-        """Add headers to a request that has its id."""
+        """Add headers to a request, which already has an id."""
 
     def headers(self, model: str, id: str | None, written: Callable[[str], Text]) -> list[tuple[Text, Text]]:
-        """The headers of a response with this id; `written` converts a text to the type of the transport."""
+        """Return the headers of the response with this id. `written` converts strings to the transport's type."""
 
 
 class StageChanges(TypedDict, total=False):
-    """What a stage may change of a model, in addition to its handler."""
+    """The properties of a pipeline that a stage can replace, in addition to the handler."""
 
     form: None
     """None if the stage reads tensors."""
     refuse: Callable[[str], None] | None
-    """Refuses a call for the queue before its request is parsed; None if the stage must see refused calls."""
+    """Rejects a call before parsing if the queue is full. None if the stage must see rejected calls."""
     marks: Marks | None
-    """Headers of its requests and responses."""
+    """Headers of the model's requests and responses."""
     choose: ChooseVersion | None
     """Chooses the version for calls without one."""
     at_retirement: tuple[Callable[[], None], ...]
-    """Called after the model's last call, before it is unloaded: the earlier ones and those of the stage."""
+    """Callbacks that run between the model's last call and its unloading. Append to the existing ones."""
 
 
 class StagedModel(Protocol):
-    """A model and its stages so far."""
+    """A model and the stages added so far."""
 
     @property
     def settings(self) -> "ModelSettings": ...
@@ -77,17 +80,17 @@ class StagedModel(Protocol):
 
     @property
     def at_retirement(self) -> tuple[Callable[[], None], ...]:
-        """Called after the model's last call, before it is unloaded."""
+        """Callbacks that run after the model's last call and before it is unloaded."""
 
     def facet(self, kind: type[F]) -> F | None:
-        """What a plug-in knows of the model, by its type; None if it knows nothing."""
+        """Return the facet of this type, or None."""
 
     def around(self, handler: Handler, **changes: Unpack[StageChanges]) -> Self:
-        """A copy with this stage around the others, and with these changes."""
+        """Return a copy with `handler` as the outermost stage and these changes."""
 
 
 class StageContext(Protocol):
-    """What the models of a server share."""
+    """Objects that all models of a server share."""
 
     @property
     def settings(self) -> "Settings": ...
@@ -97,82 +100,82 @@ class StageContext(Protocol):
 
     @property
     def turns(self) -> "type[Turns] | None":
-        """The class of the turns of each model; None for the first to come."""
+        """The scheduling policy of the queues, or None for first come, first served."""
 
     def of(self, make: Callable[[ServerParts], T]) -> T:
-        """What `make` makes of the parts of this server, once."""
+        """Return `make(parts)`, cached per server."""
 
 
 @dataclass(frozen=True)
 class Shared(ServerParts):
     store: "Store | None" = None
-    """The contents of the response cache; None where the settings turn it off."""
+    """The contents of the response cache. None if the settings disable it."""
     middlewares: "tuple[Middleware, ...]" = ()
-    """Functions around every call of every model, the first outermost."""
+    """Middleware around every call of every model, outermost first."""
     lines: AccessLines = field(default_factory=AccessLines)
-    """Where the records of the access log go."""
+    """The sink of the access log."""
     turns: "type[Turns] | None" = None
-    """The class of the turns of each model; None for the first to come."""
+    """The scheduling policy of the queues, or None for first come, first served."""
     stages: "tuple[StageFactory, ...]" = ()
-    """Those around each model, from the inside out."""
+    """The factories for all stages, from the innermost to the outermost."""
     facets: Facets = field(default_factory=lambda: Facets(strict=False))
-    """What plug-ins make for each model."""
+    """Computes the facets of each model."""
     edges: "CallEdges | None" = None
-    """Which models call others; None where there are no other models."""
+    """The graph of models that call other models. None if this process has a single model."""
     shares_responses: bool = False
-    """Whether all clients share cached responses; otherwise each principal has its own."""
+    """Whether all clients share cached responses. If not, each principal has a separate cache."""
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One model and its stages so far. A factory returns a copy with what it adds."""
+    """A model and the stages added so far. Stage factories return a modified copy."""
 
     execution: Execution
     meters: "ModelMeters"
     app: "App | None"
-    """The app of the model's function, as this process has imported it."""
+    """The app of the model's function, as imported by this process."""
     checks: Checks
     facets: Mapping[type, object]
-    """What plug-ins know of the model, by type."""
+    """Facets that plug-ins computed for the model, by type."""
     flat: FlatInterface | None
-    """How flat JSON objects become requests; None if the inputs are not known."""
+    """Converts flat JSON objects to requests. None if the inputs are unknown."""
     form: InputsForm | None
-    """The form of requests that need no tensors; None if a stage reads tensors, or the model does."""
+    """The form of requests that do not need tensors. None if a stage or the model reads tensors."""
     handler: Handler
     """The outermost stage so far."""
     slots: Slots
-    """Calls that the handler runs at once."""
+    """The number of calls that the handler runs concurrently."""
     limits: JsonLimits = UNLIMITED
-    """How much JSON, how many elements and how many numbers of lists a request may hold."""
+    """Limits on the JSON, BYTES elements and list items of a request."""
     refuse: Callable[[str], None] | None = None
-    """Refuses a call for the queue before its request is parsed. Parsing costs more than the whole refusal.
+    """Rejects a call when the queue is full, before its request is parsed.
 
-    None where an outer stage must see refused calls, or may serve a call without the queue.
+    None if an outer stage must see rejected calls or can serve calls without the queue.
     """
     live: "Live | None" = None
     """The calls in progress."""
     marks: Marks | None = None
-    """Headers of its requests and responses, beside those of clients and models."""
+    """Headers to add to requests and responses, in addition to the ones that clients and the model set."""
     choose: ChooseVersion | None = None
-    """Chooses the version for calls without one, if this is the version that would get them."""
+    """Chooses the version for calls without one, if this is the default version."""
     at_retirement: tuple[Callable[[], None], ...] = ()
-    """Called after the model's last call, before it is unloaded."""
+    """Callbacks that run after the model's last call and before it is unloaded."""
 
     @property
     def settings(self) -> "ModelSettings":
         return self.execution.settings
 
     def facet(self, kind: type[F]) -> F | None:
-        """What a plug-in knows of the model, by its type or one that this derives from; None if it knows nothing."""
+        """Return the facet of this type or of a subclass, or None."""
         return cast("F | None", self.facets.get(kind))
 
     @property
     def takes_any(self) -> bool:
-        """Whether requests may hold objects beyond the protocol's texts and numbers."""
+        """Whether requests may contain objects other than the strings and numbers of the protocol."""
         return self.execution.strictness == "off"
 
     def around(self, handler: Handler, **changes: Unpack[StageChanges]) -> Self:
-        """A copy with this stage around the others, and with these changes."""
+        """Return a copy with `handler` as the outermost stage and these changes."""
         return replace(self, handler=handler, **changes)
 
     @classmethod
@@ -184,12 +187,12 @@ class Pipeline:
         facets: Mapping[type, object],
         app: "App | None" = None,
     ) -> Self:
-        """A model without stages."""
+        """Create a pipeline without stages."""
         return cls(
             execution,
             meters,
             app,
-            checks_of(execution.signature, execution.strictness, most_rows_of(execution.settings)),
+            choose_checks(execution.signature, execution.strictness, max_batch_size(execution.settings)),
             facets,
             flat_interface(execution.signature, limits.values),
             execution.form,
@@ -200,4 +203,4 @@ class Pipeline:
 
 
 StageFactory = Callable[[Pipeline, Shared], StagedModel]
-"""Puts a stage around a model's handler; returns the pipeline as it is if the stage is off for this model."""
+"""Adds a stage around a model's handler. Returns the pipeline unchanged if the stage does not apply."""

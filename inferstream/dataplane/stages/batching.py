@@ -1,4 +1,4 @@
-"""Runs requests that arrive close together as one, and gives each caller its part of the response."""
+"""Adaptive batching: requests that arrive close together run as one, and each caller receives its part."""
 
 import asyncio
 import logging
@@ -15,18 +15,18 @@ from ...rows import RowErrors
 from ...telemetry.stages import BatchMeters, QueueMeters
 from ...types import InferenceResponse
 from ..call import INFER, Call, Handler, MergedCall, new_id
-from ..checks import Checks, most_rows_of
+from ..checks import Checks, max_batch_size
 from ..reply import Reply
 from ..slots import Slots
 from .base import Pipeline
 from .limits import Limits
-from .merging import BatchKey, deal, key_of, merge
+from .merging import BatchKey, batch_key, merge, split_outcome
 
 logger = logging.getLogger("inferstream.dataplane")
 
 
 class BatchedCall:
-    """One call of a batch, which waits for its response or error."""
+    """A call in a batch, which waits for its response or error."""
 
     __slots__ = ("arrived", "batch", "call", "outcome")
 
@@ -37,7 +37,7 @@ class BatchedCall:
     def __init__(self, call: Call, loop: asyncio.AbstractEventLoop) -> None:
         self.call = call
         self.arrived = loop.time()
-        # Errors are results here, because asyncio logs a future with an exception that was never retrieved.
+        # Errors are stored as results, because asyncio logs future exceptions that are never retrieved.
         self.outcome: asyncio.Future[InferenceResponse | Exception] = loop.create_future()
         self.batch: Batch | None = None
 
@@ -61,24 +61,31 @@ class Batch:
 
     @property
     def waits(self) -> bool:
-        """Whether the model has not begun it."""
+        """Whether the batch is still queued."""
         return not self.begun or (self.call is not None and self.call.waits)
 
-    def left(self) -> None:
-        """Cancel a batch without members. It must have begun, because a task cancelled before never reports its end."""
+    def cancel_if_abandoned(self) -> None:
+        """Cancel the batch if all members have left.
+
+        Has no effect before the batch starts, because a task that is cancelled before it starts cannot report
+        its end.
+        """
         task = self.task
         if task is not None and self.begun and not any(member.waits for member in self.members):
             Scope(task).end(ClientLeft())
 
     def end(self) -> None:
-        """Release the members. They refer to their batch, and the cycle would hold requests until a collection."""
+        """Release the members.
+
+        They refer to the batch, and the reference cycle would keep the requests alive.
+        """
         self.members = []
         self.call = None
         self.task = None
 
 
 class Pending:
-    """Requests with one key: the waiting members, and the number of running batches."""
+    """Requests with the same key: the waiting members, and the number of running batches."""
 
     __slots__ = ("key", "members", "rows", "running", "timer")
 
@@ -86,7 +93,7 @@ class Pending:
         self.key = key
         self.members: dict[BatchedCall, None] = {}
         self.rows = 0
-        """The rows of the members."""
+        """Total number of rows of the members."""
         self.running = 0
         self.timer: asyncio.TimerHandle | None = None
 
@@ -99,11 +106,14 @@ class Pending:
         self.rows -= member.rows
 
     def fills(self, count: int, rows: int) -> bool:
-        """Whether the members are enough for a batch of `count` requests, or of `rows` rows; 0 for any number."""
+        """Whether the members fill a batch of `count` requests or `rows` rows. 0 rows means unlimited."""
         return len(self.members) >= count or 0 < rows <= self.rows
 
     def take(self, count: int, rows: int) -> list[BatchedCall]:
-        """The first members, at most `count` and as many as have `rows` rows together; 0 for any number of rows."""
+        """Remove and return the first members: at most `count`, with at most `rows` rows in total.
+
+        0 rows means unlimited.
+        """
         taken = list(islice(self.members, count))
         if rows:
             sums = accumulate(member.rows for member in taken)
@@ -120,11 +130,13 @@ class Pending:
 
 
 class Batching:
-    """Runs at most `slots` batches at once, of at most `size` requests with one key, and of `rows` rows, or any number
-    of them if it is 0. Streams pass through.
+    """Runs requests in batches. Streams pass through.
 
-    A batch leaves when none with its key runs, when it has `size` requests or `rows` rows, or when its first request
-    has waited `wait` seconds. So a single request is never delayed.
+    At most `slots` batches run at the same time. A batch has at most `size` requests with equal keys, and at
+    most `rows` rows. 0 rows means unlimited.
+
+    A batch starts when no other batch with its key is running, when it is full, or when its first request has
+    waited `wait` seconds. A single request is therefore never delayed.
     """
 
     def __init__(
@@ -150,13 +162,13 @@ class Batching:
         self._running = 0
         self._pending: dict[BatchKey, Pending] = {}
         self._ready: dict[Pending, None] = {}
-        """Keys that could leave and have no slot, in order."""
+        """Keys that are due and wait for a slot, in order."""
         self._tasks = Tasks()
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
         if call.operation is not INFER:
             return self._inner(call)
-        key = key_of(call.request, self._checks)
+        key = batch_key(call.request, self._checks)
         return self._inner(call) if key is None else self._share(key, call)
 
     async def _share(self, key: BatchKey, call: Call) -> Reply:
@@ -164,37 +176,37 @@ class Batching:
         if pending is None:
             pending = self._pending[key] = Pending(key)
             if self._running < self._slots.count:
-                return await self._alone(pending, call)
+                return await self._run_alone(pending, call)
         member = BatchedCall(call, asyncio.get_running_loop())
         pending.add(member)
         self._meters.depths.observe(len(pending.members))
-        # Otherwise the key waits, and one more member changes nothing.
+        # Otherwise, the key already waits for its timer, and another member changes nothing.
         if pending.timer is None or pending.fills(self._size, self._rows):
             self._place(pending)
             self._send()
         try:
             outcome = await member.outcome
-        except BaseException:  # cancelled
+        except BaseException:  # Cancelled.
             self._withdraw(pending, member)
             raise
         if isinstance(outcome, BaseException):
             try:
                 raise outcome
             finally:
-                del outcome, member  # the traceback refers to this frame, which would be a cycle
+                del outcome, member  # Avoid a cycle: the traceback refers to this frame.
         return Reply(outcome)
 
-    async def _alone(self, pending: Pending, call: Call) -> Reply:
-        """Run a call as it came if it need not wait. It costs the same as without batching."""
-        self._started(pending, 1)
+    async def _run_alone(self, pending: Pending, call: Call) -> Reply:
+        """Run a call that does not have to wait, without the overhead of a batch."""
+        self._count_start(pending, 1)
         self._meters.waits.observe(0.0)
         try:
             return await self._inner(call)
         finally:
-            self._ended(pending)
+            self._finish_batch(pending)
 
     def _place(self, pending: Pending) -> None:
-        """Decide what happens to a key: leave, wait for more, or be removed."""
+        """Update a key: it becomes ready, waits for more members, or is removed."""
         if not pending.members:
             pending.stop_timer()
             self._ready.pop(pending, None)
@@ -206,9 +218,9 @@ class Batching:
         if not pending.running or pending.fills(self._size, self._rows) or due <= loop.time():
             self._ready[pending] = None
         elif pending.timer is None:
-            pending.timer = loop.call_at(due, self._due, pending)
+            pending.timer = loop.call_at(due, self._on_due, pending)
 
-    def _due(self, pending: Pending) -> None:
+    def _on_due(self, pending: Pending) -> None:
         pending.timer = None
         self._place(pending)
         self._send()
@@ -217,24 +229,25 @@ class Batching:
         while self._ready and self._running < self._slots.count:
             pending = next(iter(self._ready))
             del self._ready[pending]
-            self._leave(pending)
+            self._start_batch(pending)
             self._place(pending)
 
-    def _leave(self, pending: Pending) -> None:
+    def _start_batch(self, pending: Pending) -> None:
         batch = Batch(pending.take(self._size, self._rows))
         now = asyncio.get_running_loop().time()
         for member in batch.members:
             member.batch = batch
-            self._meters.waits.observe(now - member.arrived)
-        self._started(pending, len(batch.members))
+            member.call.batch_wait = now - member.arrived
+            self._meters.waits.observe(member.call.batch_wait)
+        self._count_start(pending, len(batch.members))
         batch.task = self._tasks.start(self._run(pending, batch))
 
-    def _started(self, pending: Pending, size: int) -> None:
+    def _count_start(self, pending: Pending, size: int) -> None:
         self._running += 1
         pending.running += 1
         self._meters.sizes.observe(size)
 
-    def _ended(self, pending: Pending) -> None:
+    def _finish_batch(self, pending: Pending) -> None:
         self._running -= 1
         pending.running -= 1
         self._place(pending)
@@ -243,20 +256,20 @@ class Batching:
     def _withdraw(self, pending: Pending, member: BatchedCall) -> None:
         batch = member.batch
         if batch is None or batch.waits:
-            self._queue.left(member.call.expired)
+            self._queue.count_early_exit(member.call.expired)
         if batch is not None:
-            batch.left()
+            batch.cancel_if_abandoned()
             return
         pending.remove(member)
         self._place(pending)
 
     async def _run(self, pending: Pending, batch: Batch) -> None:
         batch.begun = True
-        request_id_var.set("")  # of the call that completed the batch
+        request_id_var.set("")  # Otherwise it would be the id of the call that completed the batch.
         try:
             await self._run_members(batch, batch.members)
         except Exception as error:
-            logger.error("a batch failed", exc_info=error)
+            logger.error("batch failed", exc_info=error)
         finally:
             for member in batch.members:
                 if member.waits:
@@ -264,10 +277,10 @@ class Batching:
                         InferenceFailed("The batch of this request failed; the server's log says why.")
                     )
             batch.end()
-            self._ended(pending)
+            self._finish_batch(pending)
 
     async def _run_members(self, batch: Batch, members: Sequence[BatchedCall]) -> None:
-        """Run these members as one. If a request may be at fault, run halves to find it."""
+        """Run these members as one request. If one may be at fault, retry in halves to isolate it."""
         members = [member for member in members if member.waits]
         if not members:
             return
@@ -276,12 +289,13 @@ class Batching:
         try:
             outcome = await self._ask(batch, members)
         except RowErrors as error:
-            outcome = error.with_traceback(None)  # it refers to this frame, which would be a cycle
+            outcome = error.with_traceback(None)  # Avoid a cycle: it refers to this frame.
         except InferstreamError as error:
             if len(members) == 1 or not _blames_request(error):
                 _give_all(members, error)
                 return
-        if outcome is None:  # not in the `except`: errors of the halves would refer to this one
+        # Outside the `except` block, so that errors of the halves do not have this one as their context.
+        if outcome is None:
             half = len(members) // 2
             await self._run_members(batch, members[:half])
             await self._run_members(batch, members[half:])
@@ -290,7 +304,7 @@ class Batching:
             members[0].give(outcome)
             return
         try:
-            outcomes = deal(outcome, requests)
+            outcomes = split_outcome(outcome, requests)
         except InvalidOutput as error:
             logger.error("%s", error)
             _give_all(members, error)
@@ -313,32 +327,38 @@ class Batching:
         batch.call = call
         call.priority = min(member.call.priority for member in members)
         reply = await self._inner(call)
+        if call.waited:
+            for member in members:
+                member.call.waited += call.waited
         assert reply.first is not None
         return reply.first
 
 
 def _blames_request(error: InferstreamError) -> bool:
-    """Whether model code raised it, so that a batch without some request might succeed."""
+    """Whether model code raised the error, so that a batch without the faulty request might succeed."""
     return isinstance(error, ModelError) or error.code in (Code.INVALID, Code.INTERNAL)
 
 
 def _give_all(members: Sequence[BatchedCall], error: Exception) -> None:
-    error.__traceback__ = None  # refers to the members, which keep the error
+    error.__traceback__ = None  # It refers to the members, which keep the error.
     for member in members:
         member.give(error)
 
 
 MANY = 4096
-"""Calls that batching admits at most, unless two full batches need more: a bound, not a policy."""
+"""Maximum number of calls that batching admits, unless two full batches need more."""
 
 
-def callers(slots: int, size: int) -> int:
-    """The number of calls that fills each of `slots` batches while one more gathers."""
+def admission_limit(slots: int, size: int) -> int:
+    """Return the number of calls to admit: enough to fill `slots` batches while another collects calls."""
     return min((slots + 1) * size, max(slots, 2 * size, MANY))
 
 
-def batched(model: Pipeline) -> Pipeline:
-    """The model in batches, with an inner limit that they share with streams; as it is without a `max_batch_time`."""
+def add_batching(model: Pipeline) -> Pipeline:
+    """Add batching and an inner limit, which applies to batches and streams.
+
+    If `max_batch_time` is 0 or the model only streams, logs a warning and returns the model unchanged.
+    """
     settings = model.settings
     size, wait = settings.max_batch_size, settings.max_batch_time
     if wait <= 0:
@@ -347,11 +367,11 @@ def batched(model: Pipeline) -> Pipeline:
         why = ", because the model only streams"
     else:
         slots, meters = model.slots, model.meters
-        admitted = slots.through(partial(callers, size=size))
-        most = callers(MANY, size)  # of batches in the queue, which `admitted` bounds
+        admitted = slots.derive(partial(admission_limit, size=size))
+        most = admission_limit(MANY, size)  # The maximum number of queued batches, limited by `admitted`.
         inner = Limits(model.handler, slots, most, settings.priority_aging, meters.queue)
-        # Functions get items, and their limit counts items. Classes get requests, as in MLServer.
-        rows = size if model.execution.signature.function else most_rows_of(settings)
+        # Functions take single items, so their limit counts items. Classes take requests, like in MLServer.
+        rows = size if model.execution.signature.function else max_batch_size(settings)
         handler = Batching(inner, model.checks, slots, size, wait, meters.of(BatchMeters), meters.queue, rows)
         return replace(model, handler=handler, slots=admitted, form=None)
     logger.warning("model %s: max_batch_size has no effect%s", settings.name, why)

@@ -1,4 +1,4 @@
-"""Returns cached responses, and computes equal concurrent requests once."""
+"""The response cache, which also deduplicates equal concurrent requests."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable
@@ -19,24 +19,24 @@ from ..call import Call, Handler, Operation
 from ..reply import Reply, StreamReply
 from .base import Pipeline, Shared
 from .flight import Flight
-from .live import Deadline, Live, default_limit_of, limit_of
-from .merging import EACH_ITS_OWN, UNENCODABLE, canonical, common, copied
+from .live import Deadline, Live, default_time_limit, time_limit
+from .merging import EACH_ITS_OWN, UNENCODABLE, canonical, copy_parameters, parameters_key
 from .store import CachedResponses, CacheKey, Snapshot, Store
 
 HASH_IN_THREAD = 2**20
-"""Bytes of inputs above which a thread hashes a request."""
+"""Input size in bytes above which a request is hashed in a thread."""
 
 CANCELLED = InferenceFailed("The computation of this request was cancelled.")
-"""No caller gets this, unless something other than its last caller ends a computation."""
+"""The error if a computation is cancelled by anything other than its last caller."""
 
 _owners = count(1)
 
 
 class Cache:
-    """Caches the responses of one load of a model for `seconds`. Calls with later requests pass through.
+    """Caches the responses of one loaded model for `seconds`. Bidirectional streams are not cached.
 
-    Equal requests join a running computation, which ends with its last caller. It has the model's time limit; each
-    caller keeps its own deadline. At most `most` callers share one.
+    Equal requests share a running computation, up to `most` callers. It is cancelled when the last caller
+    leaves. The model's time limit applies to the computation, and each caller keeps a separate deadline.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Cache:
         meters: CacheMeters,
         apart: bool = False,
     ) -> None:
-        """`apart`: whether each principal has its own responses."""
+        """`apart` is whether each principal has a separate cache."""
         self._apart = apart
         self._inner = inner
         self._most = most
@@ -72,7 +72,7 @@ class Cache:
         known = self._store.get(key)
         if known is not None:
             self._meters.hits += 1
-            return _replayed(known, call.request.id)
+            return _replay(known, call.request.id)
         flight = self._flights.get(key)
         if flight is not None and flight.retained:
             if flight.readers >= self._most:
@@ -85,20 +85,20 @@ class Cache:
             flight = self._start(key, call)
         try:
             return await flight.reply(call.request.id)
-        except BaseException:  # cancelled, perhaps by its deadline
+        except BaseException:  # Cancelled, possibly by the deadline.
             flight.call.expired = call.expired
             raise
 
     def _start(self, key: CacheKey, call: Call) -> Flight:
-        request = _shared(call.request)
+        request = _strip_caller(call.request)
         shared = Call(call.operation, call.model, call.version, request, {}, priority=call.priority)
         shared.dialect, shared.principal = call.dialect, call.principal
         if hasattr(call, "values"):
             shared.values = call.values
-        shared.trace = call.trace  # the computation belongs to the span of its first caller
+        shared.trace = call.trace  # The computation belongs to the span of its first caller.
         flight = self._flights[key] = Flight(self._store, shared)
         flight.task = asyncio.get_running_loop().create_task(self._run(flight, shared))
-        flight.task.add_done_callback(partial(self._landed, key, flight))
+        flight.task.add_done_callback(partial(self._finish_flight, key, flight))
         return flight
 
     async def _run(self, flight: Flight, call: Call) -> None:
@@ -110,9 +110,9 @@ class Cache:
                 return
             async for response in reply:
                 flight.add(response)
-                await flight.wanted()
+                await flight.wait_for_reader()
 
-    def _landed(self, key: CacheKey, flight: Flight, task: asyncio.Task[None]) -> None:
+    def _finish_flight(self, key: CacheKey, flight: Flight, task: asyncio.Task[None]) -> None:
         if self._flights.get(key) is flight:
             del self._flights[key]
         error = CANCELLED if task.cancelled() else task.exception()
@@ -124,17 +124,17 @@ class Cache:
 
 
 async def _digest(operation: Operation, request: InferenceRequest, principal: str | None) -> bytes | None:
-    """Return equal digests for equal requests of a principal, ignoring ids, headers and time limits.
+    """Compute a digest of a principal's request, ignoring ids, headers and time limits.
 
-    None if the request cannot be compared.
+    Equal requests have equal digests. Returns None if the request cannot be compared.
     """
     outputs = request.outputs or ()
     try:
         head = [
             operation.value,
             principal,
-            common(request.parameters, EACH_ITS_OWN),
-            [(output.name, common(output.parameters)) for output in outputs],
+            parameters_key(request.parameters, EACH_ITS_OWN),
+            [(output.name, parameters_key(output.parameters)) for output in outputs],
             [_description(each) for each in request.inputs],
         ]
         parts = [canonical(head), *map(_values, request.inputs)]
@@ -146,13 +146,16 @@ async def _digest(operation: Operation, request: InferenceRequest, principal: st
 
 
 def _description(tensor: RequestInput) -> tuple[Any, ...]:
-    """All of a tensor except its values; for unchecked data also whether these are Python objects or bytes."""
-    fields = (tensor.name, tensor.datatype, tensor.shape, common(tensor.parameters))
+    """Describe a tensor without its values.
+
+    For unchecked data, includes whether the values are Python objects or bytes.
+    """
+    fields = (tensor.name, tensor.datatype, tensor.shape, parameters_key(tensor.parameters))
     return fields if tensor.data.checked else (*fields, tensor.data.values is not None)
 
 
 def _values(tensor: RequestInput) -> bytes | memoryview:
-    """The values of a tensor as bytes. A list of texts distinguishes a missing text from an empty one."""
+    """Return the values of a tensor as bytes. Distinguishes None and empty strings in lists."""
     data = tensor.data
     if not data.checked and data.values is not None:
         return canonical(data.values)
@@ -167,13 +170,13 @@ def _hash(parts: list[bytes | memoryview]) -> bytes:
     return digest.digest()
 
 
-def _shared(request: InferenceRequest) -> InferenceRequest:
-    """The shared part of equal requests: without headers, priority and time limit."""
-    parameters = copied(request.parameters, Headers(()), EACH_ITS_OWN)
+def _strip_caller(request: InferenceRequest) -> InferenceRequest:
+    """Copy a request without the headers, priority and time limit of its caller."""
+    parameters = copy_parameters(request.parameters, Headers(()), EACH_ITS_OWN)
     return InferenceRequest.of(request.inputs, request.id, parameters, request.outputs)
 
 
-def _replayed(entry: CachedResponses, request_id: str | None) -> Reply:
+def _replay(entry: CachedResponses, request_id: str | None) -> Reply:
     first = entry.responses[0].response(request_id) if entry.responses else None
     return Reply(first) if entry.single else StreamReply(first, _rest(entry.responses, request_id))
 
@@ -183,26 +186,26 @@ async def _rest(responses: list[Snapshot], request_id: str | None) -> AsyncGener
         yield snapshot.response(request_id)
 
 
-def store_of(settings: Settings, meters: Meters) -> Store:
-    """The store of the response cache."""
+def create_store(settings: Settings, meters: Meters) -> Store:
+    """Create the store of the response cache."""
     seconds = inf if settings.cache_ttl is None else settings.cache_ttl
     store_meters = StoreMeters()
     meters.show(CacheMeters, store_meters)
     return Store(settings.cache_size, settings.cache_max_bytes, seconds, monotonic, store_meters)
 
 
-def cached(model: Pipeline, store: Store, shared: Shared) -> Pipeline:
-    """The model behind the response cache, with an inner time limit for computations."""
+def add_cache(model: Pipeline, store: Store, shared: Shared) -> Pipeline:
+    """Add the response cache, and an inner time limit for computations."""
     settings = model.settings
     inner = model.handler
-    limit = limit_of(settings, shared.settings)
-    default = default_limit_of(settings, shared.settings)
+    limit = time_limit(settings, shared.settings)
+    default = default_time_limit(settings, shared.settings)
     if limit is not None or default:
-        # A computation outlives the caller that began it.
+        # A computation may outlive the caller that started it.
         inner = Live(Deadline(inner, limit), default)
     seconds = settings.cache_ttl or store.seconds
     most = model.slots.count + settings.max_queue
     cache = Cache(inner, store, seconds, most, model.meters.of(CacheMeters), not shared.shares_responses)
     at_retirement = (*model.at_retirement, cache.clear)
-    # A cached response needs no place in the queue.
+    # Cached responses bypass the queue.
     return replace(model, handler=cache, form=None, refuse=None, at_retirement=at_retirement)

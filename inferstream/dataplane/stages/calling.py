@@ -1,4 +1,4 @@
-"""Calls of other models by the code of one: as a client's, without a door, and within the caller's own call."""
+"""Calls between models. They run like client calls, without a transport, inside the caller's own call."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from ...clients.model_types import ModelTypes, types_of_function, types_of_metadata
+from ...clients.model_types import ModelTypes, derive_types, read_types
 from ...concurrency.channel import Channel
 from ...concurrency.scope import ClientLeft, Scope
 from ...context import models_var
@@ -19,18 +19,18 @@ from ..edges import CallEdges, Callee
 from ..execution.base import Execution
 from ..reply import AtEnd, Reply
 from .base import Pipeline
-from .limits import settled
+from .limits import release_call_values
 
 T = TypeVar("T")
 
 AHEAD = 8
-"""Items that a model may be ahead of the one that reads its stream."""
+"""Number of items by which a stream may be ahead of its reader."""
 
 _END = object()
 
 
-def calls_others(model: Pipeline, edges: CallEdges) -> Pipeline:
-    """Let a model call those that its settings name. Raises ModelLoadFailed for a way in a circle."""
+def add_calling(model: Pipeline, edges: CallEdges) -> Pipeline:
+    """Let a model call the models in its setting `calls`. Raises ModelLoadFailed for circular calls."""
     settings = model.settings
     key, callees = (settings.name, settings.version), tuple(settings.calls)
     edges.add(key, callees, model.execution)
@@ -43,7 +43,7 @@ def calls_others(model: Pipeline, edges: CallEdges) -> Pipeline:
 
 
 class Calling:
-    """Gives each call of a model the models that it may call, and ends what it has called when it ends."""
+    """Provides callable models to each call, and cancels nested calls when the call ends."""
 
     def __init__(self, inner: Handler, name: str, callees: tuple[str, ...], edges: CallEdges) -> None:
         self._inner = inner
@@ -55,10 +55,10 @@ class Calling:
 
     async def __call__(self, call: Call) -> Reply:
         models = ModelsOfCall(self, call)
-        models_var.set(models)  # stays: the code of a stream runs in this context until its end
+        models_var.set(models)  # Not reset: the code of a stream runs in this context until it ends.
         try:
             reply = await self._inner(call)
-        except BaseException:  # a cancelled call too
+        except BaseException:  # Including cancellation.
             models.end()
             raise
         if reply.single:
@@ -67,25 +67,28 @@ class Calling:
         return reply.watch(AtEnd(lambda _: models.end()))
 
     async def reach(self, name: str) -> tuple[Callee, ModelTypes]:
-        """A model and its types, which are read anew after a load."""
+        """Return a model and its types, which are read again after each load.
+
+        Raises ModelNotFound or ModelNotReady.
+        """
         callee = await self._edges.reach(name)
         types = self._types.get(callee.execution)
         if types is None:
-            types = self._types[callee.execution] = await _types_of(name, callee)
+            types = self._types[callee.execution] = await _find_types(name, callee)
         return callee, types
 
 
-async def _types_of(name: str, callee: Callee) -> ModelTypes:
+async def _find_types(name: str, callee: Callee) -> ModelTypes:
     function = (
         None if callee.app is None else callee.app.functions.get((name, callee.execution.settings.version))
     )
     if function is not None:
-        return types_of_function(function)
-    return types_of_metadata(await callee.execution.metadata())
+        return derive_types(function)
+    return read_types(await callee.execution.metadata())
 
 
 class ModelsOfCall:
-    """What model code calls others by, in one of its calls: an `OtherModels`."""
+    """Lets model code call other models during one of its calls. Implements `OtherModels`."""
 
     def __init__(self, calling: Calling, call: Call) -> None:
         self.calling = calling
@@ -99,35 +102,41 @@ class ModelsOfCall:
         calling = self.calling
         if name not in calling.callees:
             raise AttributeError(
-                f'model {calling.name} may not call "{name}": its setting calls names {", ".join(calling.callees)}'
+                f'model {calling.name} may not call "{name}": '
+                f"its `calls` setting allows only: {', '.join(calling.callees)}"
             )
         return partial(CallOfModel, self, name)
 
-    def begin(self, call: Call) -> None:
+    def add_call(self, call: Call) -> None:
         if self._running is None:
-            raise RuntimeError(f"a call of {self.calling.name} has ended, so it calls {call.model} no more")
+            raise RuntimeError(
+                f"cannot call {call.model}: the calling request to {self.calling.name} has ended"
+            )
         self._running.add(call)
 
-    def ended(self, call: Call) -> None:
+    def remove_call(self, call: Call) -> None:
         if self._running is not None:
             self._running.discard(call)
 
     def end(self) -> None:
-        """End what still runs for this call."""
+        """Cancel all running nested calls."""
         running, self._running = self._running or (), None
         for call in running:
             call.end(Abandoned())
 
-    async def here(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of work in a task of its own: its code must not change the context of this one."""
+    async def run_on_server_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` on the server's loop, in a separate task that cannot change the current context."""
         loop = self.calling.loop
         if asyncio.get_running_loop() is loop:
             return await loop.create_task(work)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same for a thread. Raises TypeError on an event loop, which would wait for itself."""
-        with suppress(RuntimeError):  # there is none in a thread
+        """Run `work` on the server's event loop, and block the current thread until it is done.
+
+        Raises TypeError on any event loop, because blocking it could cause a deadlock.
+        """
+        with suppress(RuntimeError):  # Threads have no running loop.
             asyncio.get_running_loop()
             work.close()
             raise TypeError("a coroutine calls models with `await` and `async for`")
@@ -135,7 +144,7 @@ class ModelsOfCall:
 
 
 class CallOfModel:
-    """One call of another model: a `ModelCall`."""
+    """A single call of another model. Implements `ModelCall`."""
 
     def __init__(self, models: ModelsOfCall, name: str, /, *values: Any, **arguments: Any) -> None:
         self._models = models
@@ -144,7 +153,7 @@ class CallOfModel:
         self._arguments = arguments
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        return self._models.here(self._value()).__await__()
+        return self._models.run_on_server_loop(self._value()).__await__()
 
     def result(self) -> Any:
         return self._models.wait(self._value())
@@ -165,13 +174,13 @@ class CallOfModel:
     async def _items_elsewhere(self) -> AsyncGenerator[Any]:
         items = self._items()
         try:
-            while (item := await self._models.here(_next(items))) is not _END:
+            while (item := await self._models.run_on_server_loop(_next(items))) is not _END:
                 yield item
         finally:
-            await self._models.here(items.aclose())
+            await self._models.run_on_server_loop(items.aclose())
 
     async def _items(self) -> AsyncGenerator[Any]:
-        """The items of the stream, on the server's loop. The model runs in a task and a context of its own."""
+        """Yield the items of the stream, on the server's loop. The model runs in a separate task and context."""
         channel: Channel[Any] = Channel(AHEAD)
         reading = self._models.calling.loop.create_task(self._read_into(channel))
         try:
@@ -187,10 +196,10 @@ class CallOfModel:
         try:
             async with self._reply(Operation.STREAM) as (reply, types):
                 async for response in reply:
-                    channel.put(types.value(response))
+                    channel.put(types.decode_response(response))
                     if not channel.has_room():
                         await channel.room()
-        except BaseException as error:  # the reader gets every error
+        except BaseException as error:  # The reader receives every error.
             channel.end(error)
         else:
             channel.end()
@@ -198,30 +207,31 @@ class CallOfModel:
     async def _value(self) -> Any:
         async with self._reply(Operation.INFER) as (reply, types):
             assert reply.first is not None
-            return types.value(reply.first)
+            return types.decode_response(reply.first)
 
     @asynccontextmanager
     async def _reply(self, operation: Operation) -> AsyncIterator[tuple[Reply, ModelTypes]]:
-        """The reply of the other model. Raises ValueError for what a client of it would be to blame for."""
-        models_var.set(None)  # the other model sets its own, if it calls any
+        """Open the reply of the other model. Raises ValueError for errors that are the caller's fault."""
+        models_var.set(None)  # The other model sets its own if it calls any.
         models = self._models
         try:
             _, types = await models.calling.reach(self._name)
             call = await self._call(operation, types)
-            callee, types = await models.calling.reach(self._name)  # arguments may have taken their time
-            models.begin(call)
+            # The model may have been replaced while the arguments were prepared.
+            callee, types = await models.calling.reach(self._name)
+            models.add_call(call)
             try:
-                handler = settled(callee.handler) if hasattr(call, "values") else callee.handler
+                handler = release_call_values(callee.handler) if hasattr(call, "values") else callee.handler
                 async with await handler(call) as reply:
                     yield reply, types
             finally:
-                models.ended(call)
+                models.remove_call(call)
         except (InvalidRequest, NotFound, Unsupported) as error:
             raise ValueError(f"model {self._name}: {error.message}") from error
 
     async def _call(self, operation: Operation, types: ModelTypes) -> Call:
         outer = self._models.call
-        arguments = types.checked(types.named(self._values, self._arguments))
+        arguments = types.check(types.bind_arguments(self._values, self._arguments))
         prepared = await types.prepare(arguments, {})
         identify(prepared.request, outer.headers)
         call = Call(

@@ -1,4 +1,4 @@
-"""One computation and its readers. Each reader gets all responses at its own pace."""
+"""A shared computation and its readers. Each reader receives all responses at its own pace."""
 
 import asyncio
 import sys
@@ -13,14 +13,14 @@ from ..reply import Direct, Reply, StreamReply
 from .store import Snapshot, Store
 
 WINDOW = 2**20
-"""Bytes that the fastest reader may be ahead of the slowest, in a stream too large for the cache."""
+"""Bytes by which the fastest reader may lead the slowest if a stream is too large for the cache."""
 
 
 class Flight:
-    """Records the responses of one call for its readers. The last reader ends the call when it leaves.
+    """Records the responses of one call for its readers. When the last reader leaves, the call is cancelled.
 
-    New readers may join while everything is `retained`. A stream too large for the store keeps what readers have not
-    read. The model continues when a reader has read everything.
+    New readers may join as long as all responses are `retained`. If a stream is too large for the store, only
+    responses that some reader has not read are kept. The model continues once any reader has read everything.
     """
 
     def __init__(self, store: Store, call: Call) -> None:
@@ -28,30 +28,30 @@ class Flight:
         self.single = False
         self.size = 0
         self.responses: list[Snapshot] = []
-        """All so far, while they are retained."""
+        """All responses so far, while they are retained."""
         self.call = call
-        """Its `expired` becomes that of the reader that leaves last."""
+        """The shared call. Its `expired` is copied from the last reader that leaves."""
         self.task: asyncio.Task[None] | None = None
         self._store = store
         self._readers: set[FlightReader] = set()
         self._next_wanted = asyncio.Event()
         self.go_on = self._next_wanted.set
-        """A reader waits, has caught up or has left, so the model may be wanted."""
+        """Wakes up the model. Called when a reader is waiting, has caught up, or has left."""
 
     @property
     def readers(self) -> int:
-        """Callers that have not read everything."""
+        """Number of callers that have not read everything."""
         return len(self._readers)
 
     async def reply(self, request_id: str | None) -> Reply:
-        """The reply for one caller, when the first response exists."""
+        """Return the reply for one caller, once the first response exists."""
         reader = FlightReader(self)
         self._readers.add(reader)
         try:
             first = (await anext(reader)).response(request_id)
         except StopAsyncIteration:
             return StreamReply(None, reader)
-        except BaseException:  # a cancelled reader too
+        except BaseException:  # Including cancellation.
             self.leave(reader)
             raise
         if not self.single:
@@ -73,7 +73,7 @@ class Flight:
             reader.put(snapshot, snapshot.size)
 
     def give_up(self) -> None:
-        """Stop retaining this: it is too large, has failed, or has no reader."""
+        """Stop retaining the responses, because they are too large, the call failed, or no reader is left."""
         if self.retained:
             self.retained = False
             self.responses.clear()
@@ -84,8 +84,8 @@ class Flight:
         for reader in self._readers:
             reader.end(error)
 
-    async def wanted(self) -> None:
-        """Wait until a reader has read everything, and no other is too far behind."""
+    async def wait_for_reader(self) -> None:
+        """Wait until a reader has read everything and no other reader is too far behind."""
         readers = self._readers
         while not any(reader.awaited for reader in readers) or (
             not self.retained and not all(reader.has_room() for reader in readers)
@@ -105,7 +105,7 @@ class Flight:
 
 
 class FlightReader(SizedChannel[Snapshot]):
-    """The responses that one caller has not read. Its flight goes on when it waits, or has caught up."""
+    """The responses that one caller has not read. It wakes up its flight when it waits or has caught up."""
 
     def __init__(self, flight: Flight) -> None:
         super().__init__(sys.maxsize, WINDOW)

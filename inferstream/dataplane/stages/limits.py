@@ -1,4 +1,4 @@
-"""Limits the calls that run and the calls that wait, and refuses others."""
+"""Concurrency limits: a maximum number of running calls, and a bounded queue of waiting calls."""
 
 import asyncio
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 from ...concurrency.inflight import InflightBytes, RequestBytes
 from ...errors import DeadlineExceeded, Overloaded
 from ...telemetry.stages import QueueMeters
-from ...tokens import tokens_of
+from ...tokens import count_tokens
 from ...types import InferenceRequest, Parameters
 from ..call import Call, Handler
 from ..reply import LastParameters, Reply, Watcher
@@ -17,13 +17,14 @@ from .base import Pipeline, Shared
 Turn = asyncio.Future[None]
 
 VALUE_BYTES = 64
-"""Bytes of a small Python object and of the reference to it."""
+"""Size of a small Python object and a reference to it."""
 
 
 class Limits(Watcher):
-    """At most `slots` calls run and `length` wait. A stream holds its slot to its end. `aging` is as in `Queue`.
+    """Runs at most `slots` calls at a time, queues up to `length` more, and rejects the rest.
 
-    Without `turns`, the first to come is the first to run.
+    A stream holds its slot until it ends. `turns` is the scheduling policy. By default, waiting calls are in
+    a `Queue(aging)`.
     """
 
     def __init__(
@@ -36,19 +37,19 @@ class Limits(Watcher):
         turns: Turns | None = None,
         inflight: InflightBytes | None = None,
     ) -> None:
-        """`inflight` counts the tensors of calls that wait."""
+        """`inflight` counts the bytes of decoded tensors in waiting calls."""
         self._inner = inner
         self._inflight = inflight or InflightBytes()
         self._turns = turns
         self._slots = self.free = slots.count
-        """Calls that may begin now; less than none where more run than may now."""
-        slots.watch(self._resized)
+        """Number of free slots. Negative if the limit was lowered below the number of running calls."""
+        slots.watch(self._resize)
         self._length = length
         self._waiting: WaitingCalls[Turn] = Queue(aging) if turns is None else turns.queue(aging)
         self._meters = meters or QueueMeters()
 
     def refuse_if_full(self, model: str) -> None:
-        """Raise Overloaded, and count it, if a new call would be refused."""
+        """Raise Overloaded, and count it, if a new call would be rejected."""
         if self.free <= 0 and self._waiting.length >= self._length:
             self._meters.full += 1
             raise Overloaded(f"Model {model} is overloaded: {self._length} calls are waiting already.")
@@ -62,7 +63,7 @@ class Limits(Watcher):
             self._turns.start(call)
         try:
             reply = await self._inner(call)
-        except BaseException:  # a cancelled call too
+        except BaseException:  # Including cancellation.
             self._release()
             raise
         if reply.single:
@@ -83,25 +84,25 @@ class Limits(Watcher):
         call.waits = True
         try:
             await turn
-        except BaseException:  # cancelled
+        except BaseException:  # Cancelled.
             if turn.done() and not turn.cancelled():
                 self._release()
             else:
                 self._waiting.remove(turn, call)
             if not call.merged:
-                meters.left(call.expired)
+                meters.count_early_exit(call.expired)
             raise
         finally:
             held.close()
             call.waits = False
             meters.depth -= 1
-        now = loop.time()
+            now = loop.time()
+            call.waited += now - came
         if call.deadline is not None and call.deadline <= now:
-            # The deadline passed, but the busy loop has not fired the timer.
-            meters.left(expired=True)
+            # The deadline has passed, but the event loop has not run the timer yet.
+            meters.count_early_exit(expired=True)
             self._release()
             raise DeadlineExceeded
-        call.waited += now - came
         meters.waits.observe(now - came)
 
     def end(self, error: BaseException | None) -> None:
@@ -111,20 +112,20 @@ class Limits(Watcher):
         self.free += 1
         while self.free > 0 and self._waiting.length:
             turn = self._waiting.pop()
-            if not turn.done():  # a call that was just cancelled is still queued
+            if not turn.done():  # A call that was just cancelled may still be queued.
                 self.free -= 1
                 turn.set_result(None)
 
-    def _resized(self, slots: int) -> None:
+    def _resize(self, slots: int) -> None:
         more, self._slots = slots - self._slots, slots
         self.free += more - 1
         self._release()
 
 
 def decoded_bytes(request: InferenceRequest) -> int:
-    """Bytes of a request's tensors that were decoded; the others are views of its body."""
+    """Return the size of the decoded tensors in bytes. Other tensors are views of the request body."""
     size = 0
-    if request.form is not None:  # reading its inputs would make tensors of the values
+    if request.form is not None:  # Reading its inputs would convert the values to tensors.
         return size
     for tensor in request.inputs:
         array, values = tensor.data.array, tensor.data.values
@@ -136,7 +137,7 @@ def decoded_bytes(request: InferenceRequest) -> int:
 
 
 class _Used(LastParameters):
-    """Ends the values of a call with the tokens that it has used."""
+    """When a call ends, releases its values and reports the number of tokens that it used."""
 
     __slots__ = ("_call",)
 
@@ -145,16 +146,16 @@ class _Used(LastParameters):
         self._call = call
 
     def end(self, error: BaseException | None) -> None:
-        self._call.end_values(tokens_of(self.parameters, self.items, self.first))
+        self._call.end_values(count_tokens(self.parameters, self.items, self.first))
 
 
-def settled(inner: Handler) -> Handler:
-    """A handler that ends the values of each call that has any, because no admission does."""
+def release_call_values(inner: Handler) -> Handler:
+    """Wrap a handler to release the values of each call when it ends. Used for calls without an admission."""
 
     async def handle(call: Call) -> Reply:
         try:
             reply = await inner(call)
-        except BaseException:  # a cancelled call too
+        except BaseException:  # Including cancellation.
             call.end_values(0)
             raise
         return reply.watch(_Used(call, reply.parameters))
@@ -166,7 +167,7 @@ def limits(model: Pipeline, shared: Shared) -> Pipeline:
     settings, meters = model.settings, model.meters
     turns = None if shared.turns is None else shared.turns()
     if turns is not None:
-        model.execution.order(turns)
+        model.execution.set_turns(turns)
     aging = settings.priority_aging
     inflight = shared.meters.inflight
     handler = Limits(model.handler, model.slots, settings.max_queue, aging, meters.queue, turns, inflight)
@@ -177,7 +178,7 @@ def limits(model: Pipeline, shared: Shared) -> Pipeline:
         try:
             handler.refuse_if_full(name)
         except Overloaded as refusal:
-            meters.durations[refusal.code.value].observe(0.0)  # as the metrics stage counts it
+            meters.durations[refusal.code.value].observe(0.0)  # Like the metrics stage.
             raise
 
     return replace(model, handler=handler, refuse=refuse)

@@ -1,4 +1,4 @@
-"""Calls in progress: other code waits for them or ends them, and their deadlines and time limits do."""
+"""Calls in progress, with deadlines and time limits. Other code can wait for calls or cancel them."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class LiveStream(Watcher):
-    # Not an `AtEnd`: every stream has one, and a closure would cost it 0.2 µs.
+    # Not an `AtEnd`, because its closure costs 0.2 µs per stream.
     __slots__ = ("_call", "_live")
 
     def __init__(self, live: "Live", call: Call) -> None:
@@ -28,22 +28,23 @@ class LiveStream(Watcher):
         self._live.leave(self._call)
 
 
-LOOKS = 60
-"""Looks at the calls in the time of the limit. A call ends at most one sixtieth of it late."""
+CHECKS_PER_LIMIT = 60
+"""Number of checks per time limit. A call exceeds the limit by at most one check interval."""
 
 
 class Live:
-    """The calls of one model, from their arrival to the end of their reply.
+    """Tracks the calls of one model, from arrival to the end of the reply.
 
-    `limit` is the time in seconds of a call with one response; 0 for any time. A look at all calls now and then
-    applies it, because a timer for each call would cost a tenth of a small request.
+    `limit` is the maximum duration of calls with a single response, in seconds. 0 means unlimited. It is
+    enforced by periodic checks of all calls, because a timer per call would take a tenth of the time of a
+    small request.
     """
 
     def __init__(self, inner: Handler, limit: float = 0.0) -> None:
         self._inner = inner
         self._limit = limit
         self._unwatched = limit > 0
-        """Whether calls are limited, and no look at them is due."""
+        """Whether there is a limit and no check is scheduled."""
         self.calls: set[Scope] = set()
         self._emptied: asyncio.Event | None = None
 
@@ -52,20 +53,20 @@ class Live:
             call.task = asyncio.current_task()
         self.calls.add(call)
         if self._unwatched:
-            self._look()
+            self._check_limits()
         try:
             reply = await self._inner(call)
-        except BaseException as error:  # a cancelled call has ended too
+        except BaseException as error:  # Including cancellation.
             self.leave(call)
             if call.over(error):
-                raise call.taken() from None
+                raise call.take_reason() from None
             raise
         if call.reason is not None:
-            # Ended from outside, but the model swallowed the cancel: its response is too late.
+            # The model swallowed the cancellation, and its response is too late.
             self.leave(call)
             call.over()
             await reply.aclose(call.reason)
-            raise call.taken()
+            raise call.take_reason()
         call.task = None
         if reply.single:
             self.leave(call)
@@ -74,7 +75,7 @@ class Live:
         return reply.watch(LiveStream(self, call))
 
     async def run(self, awaited: Awaitable[Result]) -> Result:
-        """Run other work of the current task that is tracked as a call."""
+        """Await `awaited` in the current task, and track it as a call."""
         with Scope(asyncio.current_task()) as work:
             self.calls.add(work)
             try:
@@ -87,7 +88,7 @@ class Live:
         if self._emptied is not None and not self.calls:
             self._emptied.set()
 
-    async def emptied(self) -> None:
+    async def wait_until_empty(self) -> None:
         if self.calls:
             if self._emptied is None or self._emptied.is_set():
                 self._emptied = asyncio.Event()
@@ -97,27 +98,27 @@ class Live:
         for call in list(self.calls):
             call.end(error)
 
-    def _look(self) -> None:
-        """End calls beyond the limit, and look again while there are others."""
+    def _check_limits(self) -> None:
+        """Cancel calls that exceed the limit. If calls remain, schedule the next check."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         for call in list(self.calls):
-            if isinstance(call, Call) and _is_limited(call):
+            if isinstance(call, Call) and _has_time_limit(call):
                 call.seen = since = getattr(call, "seen", now)
                 if now - since >= self._limit:
                     call.end(DeadlineExceeded())
         self._unwatched = not self.calls
         if self.calls:
-            loop.call_later(self._limit / LOOKS, _look_again, ref(self))
+            loop.call_later(self._limit / CHECKS_PER_LIMIT, _check_again, ref(self))
 
 
-def _look_again(live: "ref[Live]") -> None:
-    if (known := live()) is not None:  # the timer keeps no unloaded model in memory
-        known._look()
+def _check_again(live: "ref[Live]") -> None:
+    if (known := live()) is not None:  # The timer must not keep an unloaded model alive.
+        known._check_limits()
 
 
 class Deadline:
-    """Sets one timer for each call with a deadline or a time limit (seconds) from the settings."""
+    """Ends each call at its deadline, or after `limit` seconds if that is earlier."""
 
     def __init__(self, inner: Handler, limit: float | None) -> None:
         self._inner = inner
@@ -126,9 +127,9 @@ class Deadline:
     def __call__(self, call: Call) -> Awaitable[Reply]:
         if call.deadline is None and self._limit is None:
             return self._inner(call)
-        return self._timed(call)
+        return self._call_with_timeout(call)
 
-    async def _timed(self, call: Call) -> Reply:
+    async def _call_with_timeout(self, call: Call) -> Reply:
         loop = asyncio.get_running_loop()
         now = loop.time()
         if self._limit is not None:
@@ -139,34 +140,38 @@ class Deadline:
         timer = loop.call_at(call.deadline, call.end, DeadlineExceeded())
         try:
             reply = await self._inner(call)
-        except BaseException:  # a cancelled call too
+        except BaseException:  # Including cancellation.
             timer.cancel()
             raise
         return reply.watch(AtEnd(lambda _: timer.cancel()))
 
 
-def limit_of(model: ModelSettings, server: Settings) -> float | None:
-    """Seconds that each call of a model may take, its streams too; None unless a settings file says so."""
+def time_limit(model: ModelSettings, server: Settings) -> float | None:
+    """Return the time limit of all calls, including streams, in seconds.
+
+    Returns None unless a settings file sets one.
+    """
     for settings in (model, server):
-        if says_limit(settings):
+        if sets_limit(settings):
             return settings.request_timeout or None
     return None
 
 
-def says_limit(settings: ModelSettings | Settings) -> bool:
-    """Whether the settings state a time limit, or that there is none."""
+def sets_limit(settings: ModelSettings | Settings) -> bool:
+    """Whether a settings file sets or disables the time limit."""
     return "request_timeout" in settings.model_fields_set
 
 
-def default_limit_of(model: ModelSettings, server: Settings) -> float:
-    """Seconds that single responses may take where no settings file states a limit; 0 for any time."""
-    return 0.0 if says_limit(model) or says_limit(server) else server.request_timeout or 0.0
+def default_time_limit(model: ModelSettings, server: Settings) -> float:
+    """Return the default time limit of single responses in seconds. 0 if a settings file sets the limit."""
+    return 0.0 if sets_limit(model) or sets_limit(server) else server.request_timeout or 0.0
 
 
-def _is_limited(call: Call) -> bool:
-    """Whether it is an inference with one response for a client that waits: a stream ends when its reader stalls.
+def _has_time_limit(call: Call) -> bool:
+    """Whether the default time limit applies: to a single response that a client waits for.
 
-    A call by another model that waits in a queue is one too: it could wait for a slot that its own caller holds.
+    Streams are excluded, because they end when their reader stalls. Queued calls by other models are
+    included, because they could wait for a slot that their own caller holds.
     """
     if call.dialect == CALL_OF_MODEL and call.waits:
         return True

@@ -1,4 +1,4 @@
-"""Parts that requests share: they are merged into one for a batch, and equal ones get one response of the cache."""
+"""Compares and merges requests, and splits responses, for batching and the response cache."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import accumulate, pairwise
@@ -22,17 +22,20 @@ from ..call import PACE, PRIORITY, TIMEOUT
 from ..checks import Checks
 
 canonical = msgspec.msgpack.Encoder(order="deterministic").encode
-"""Distinguishes 1, 1.0 and true, which are equal in Python and may differ for a model."""
+"""Encodes values to compare them. Distinguishes 1, 1.0 and true, which are equal in Python."""
 
 UNENCODABLE = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
-"""Raised by `canonical` for values that exist only in this process and cannot be compared."""
+"""Errors of `canonical` for values that cannot be compared, because they exist only in this process."""
 
 EACH_ITS_OWN = frozenset((PACE, PRIORITY, TIMEOUT))
-"""Parameters that the dataplane has applied; they may differ between callers that share a response."""
+"""Parameters that the dataplane has already applied. Callers that share a response may differ in them."""
 
 
-def common(parameters: Parameters | None, without: frozenset[str] = frozenset()) -> Hashable:
-    """A form of the parameters that is equal only if they are. Raises one of `UNENCODABLE`."""
+def parameters_key(parameters: Parameters | None, without: frozenset[str] = frozenset()) -> Hashable:
+    """Convert parameters, except those in `without`, to a key. Equal keys mean equal parameters.
+
+    Raises one of `UNENCODABLE`.
+    """
     if parameters is None:
         return None
     free = parameters.__pydantic_extra__
@@ -41,12 +44,15 @@ def common(parameters: Parameters | None, without: frozenset[str] = frozenset())
     return (parameters.content_type, canonical(free)) if free else parameters.content_type
 
 
-def copied(
+def copy_parameters(
     parameters: Parameters | None,
     headers: Mapping[str, str] | None = None,
     without: frozenset[str] = frozenset(),
 ) -> Parameters:
-    """A copy with these headers, and without entries of codecs, which belong to one tensor or request."""
+    """Copy parameters, except those in `without`, and replace their headers.
+
+    Values that codecs have attached to the original are not copied.
+    """
     if parameters is None:
         return Parameters.aside(headers)
     free = parameters.__pydantic_extra__ or {}
@@ -57,11 +63,12 @@ def copied(
 BatchKey = Hashable
 
 
-def key_of(request: InferenceRequest, checks: Checks) -> BatchKey | None:
-    """A key; requests with equal keys may share a batch. None if the request cannot share.
+def batch_key(request: InferenceRequest, checks: Checks) -> BatchKey | None:
+    """Compute the batch key of a request. Returns None if the request cannot be batched.
 
-    The key has names, datatypes, parameters and shapes (without the rows) of the inputs, the parameters of the request,
-    and the requested outputs. Ids and headers do not count.
+    Requests with equal keys can share a batch. The key contains the names, datatypes, parameters and shapes
+    of the inputs, except for the number of rows. It also contains the request's parameters and the requested
+    outputs, but not its id and headers.
     """
     inputs = request.inputs
     if not inputs or not inputs[0].shape:
@@ -73,30 +80,35 @@ def key_of(request: InferenceRequest, checks: Checks) -> BatchKey | None:
             shape = tensor.shape
             if rows < 1 or not checks.counts_rows(tensor) or shape[0] != rows:
                 return None
-            tensors.append((tensor.name, tensor.datatype, *shape[1:], common(tensor.parameters)))
+            tensors.append((tensor.name, tensor.datatype, *shape[1:], parameters_key(tensor.parameters)))
         if len(tensors) > 1:
             tensors.sort(key=lambda tensor: tensor[0])
         outputs = request.outputs
-        wanted = tuple((output.name, common(output.parameters)) for output in outputs) if outputs else ()
-        return (*tensors, common(request.parameters, EACH_ITS_OWN), wanted)
+        wanted = (
+            tuple((output.name, parameters_key(output.parameters)) for output in outputs) if outputs else ()
+        )
+        return (*tensors, parameters_key(request.parameters, EACH_ITS_OWN), wanted)
     except UNENCODABLE:
         return None
 
 
-def rows_of(request: InferenceRequest) -> int:
+def count_rows(request: InferenceRequest) -> int:
     return request.inputs[0].shape[0]
 
 
 def merge(requests: Sequence[InferenceRequest], id: str) -> InferenceRequest:
-    """Merge requests with one key, in their order, without headers, priority and time limit of single callers."""
+    """Merge requests with equal batch keys, in order.
+
+    Drops the headers and the parameters in `EACH_ITS_OWN`.
+    """
     first = requests[0]
     names = [tensor.name for tensor in first.inputs]
-    columns = zip(*[_in_order(request, names) for request in requests], strict=True)
-    parameters = copied(first.parameters, Headers(()), EACH_ITS_OWN)
+    columns = zip(*[_sort_inputs(request, names) for request in requests], strict=True)
+    parameters = copy_parameters(first.parameters, Headers(()), EACH_ITS_OWN)
     return InferenceRequest.of([_join(tensors) for tensors in columns], id, parameters, first.outputs)
 
 
-def _in_order(request: InferenceRequest, names: list[str]) -> list[RequestInput]:
+def _sort_inputs(request: InferenceRequest, names: list[str]) -> list[RequestInput]:
     inputs = request.inputs
     if len(inputs) == 1:
         return inputs
@@ -108,17 +120,20 @@ def _join(tensors: Sequence[RequestInput]) -> RequestInput:
     first = tensors[0]
     shape = [sum([tensor.shape[0] for tensor in tensors]), *first.shape[1:]]
     data = TensorData.join([tensor.data for tensor in tensors], first.datatype)
-    parameters = None if first.parameters is None else copied(first.parameters)
+    parameters = None if first.parameters is None else copy_parameters(first.parameters)
     return RequestInput.of(first.name, shape, first.datatype, data, parameters)
 
 
-def deal(
+def split_outcome(
     outcome: InferenceResponse | RowErrors, requests: Sequence[InferenceRequest]
 ) -> Sequence[InferenceResponse | ModelError]:
-    """The response to each request, or an error where a row failed. Raises InvalidOutput if they do not fit."""
+    """Split the outcome of a batch into one response per request, or an error if one of its rows failed.
+
+    Raises InvalidOutput if the numbers of rows do not match.
+    """
     if not isinstance(outcome, RowErrors):
         return split(outcome, requests)
-    ends = list(accumulate(map(rows_of, requests)))
+    ends = list(accumulate(map(count_rows, requests)))
     if max(outcome.errors) >= ends[-1]:
         raise InvalidOutput(f"A model failed row {max(outcome.errors)} of a batch of {ends[-1]} rows.")
     failed = [outcome.within(start, stop) for start, stop in pairwise([0, *ends])]
@@ -131,10 +146,10 @@ def deal(
 
 
 def split(response: InferenceResponse, requests: Sequence[InferenceRequest]) -> list[InferenceResponse]:
-    """Split a response for several requests. Raises InvalidOutput unless each output has one row per input row."""
-    rows = [rows_of(request) for request in requests]
+    """Split the response of a batch. Raises InvalidOutput unless each output has one row per input row."""
+    rows = [count_rows(request) for request in requests]
     columns = [_cut(output, rows, response.model_name) for output in response.outputs]
-    # Parameters are shared by all: no outer stage changes a response.
+    # Parameters are shared, because outer stages do not modify responses.
     name, version, parameters = response.model_name, response.model_version, response.parameters
     return [
         InferenceResponse.of(name, [column[index] for column in columns], version, request.id, parameters)

@@ -1,12 +1,11 @@
-"""Counts every call and its end, refusals included, and executions where they differ from calls."""
+"""Metrics of calls, including rejected ones, and of executions if they differ from calls."""
 
 from dataclasses import replace
 from time import perf_counter
 
-from ...telemetry.ends import kind_of_end
 from ...telemetry.model_meters import ModelMeters
 from ...telemetry.stages import ComputeMeters, TokenMeters
-from ...tokens import usage_of
+from ...tokens import read_usage
 from ...types import InferenceResponse, Parameters
 from ..call import Call, Handler
 from ..facets import TextFacts
@@ -15,7 +14,7 @@ from .base import Pipeline, Shared
 
 
 class Metrics:
-    """The outermost stage, which sees what the client sees."""
+    """Measures calls as the client sees them."""
 
     def __init__(self, inner: Handler, meters: ModelMeters, tokens: "Tokens | None" = None) -> None:
         self._inner = inner
@@ -28,16 +27,16 @@ class Metrics:
         meters.in_flight += 1
         try:
             reply = await self._inner(call)
-        except BaseException as error:  # a cancelled call has ended too
+        except BaseException as error:  # Including cancellation.
             meters.in_flight -= 1
-            meters.durations[kind_of_end(error)].observe(perf_counter() - started)
+            meters.count_failure(error, perf_counter() - started)
             raise
         if reply.single:
             meters.in_flight -= 1
             meters.durations["success"].observe(perf_counter() - started)
             meters.waited += call.waited
             if self._tokens is not None:
-                self._tokens.ended(reply.parameters, None)
+                self._tokens.count_call(reply.parameters, None)
             return reply
         if self._tokens is None:
             return reply.watch(MeteredStream(meters, started, call.waited))
@@ -45,26 +44,30 @@ class Metrics:
 
 
 class Tokens:
-    """Counts the tokens of a model of text.
+    """Counts the tokens of a text model.
 
-    Output tokens are the model's own count. Where it gives none, each response of a stream is one, if `item_is_token`.
+    The model reports its output tokens. If it does not, and `item_is_token` is True, each response of a
+    stream counts as one token.
     """
 
     def __init__(self, meters: TokenMeters, item_is_token: bool) -> None:
         self._meters = meters
         self._item_is_token = item_is_token
 
-    def ended(self, last: Parameters | None, items: int | None, first: Parameters | None = None) -> None:
-        """Count a call by the parameters of its last and first response, and the number of responses in its stream."""
-        usage = usage_of(last, first)
+    def count_call(self, last: Parameters | None, items: int | None, first: Parameters | None = None) -> None:
+        """Count the tokens of a call, from the parameters of its last and first response.
+
+        `items` is the number of responses of a stream, or None for a single response.
+        """
+        usage = read_usage(last, first)
         written = usage.completion_tokens
         if written is None and self._item_is_token:
             written = items
-        self._meters.used(usage.prompt_tokens, written)
+        self._meters.count_tokens(usage.prompt_tokens, written)
 
 
 class MeteredStream(Watcher):
-    """Counts the responses of one stream, and the seconds between them."""
+    """Counts the responses of a stream, and measures the intervals between them."""
 
     __slots__ = ("_last", "_meters", "_started", "_streams", "_waited")
 
@@ -87,13 +90,16 @@ class MeteredStream(Watcher):
 
     def end(self, error: BaseException | None) -> None:
         self._meters.in_flight -= 1
-        self._meters.durations[kind_of_end(error)].observe(perf_counter() - self._started)
+        seconds = perf_counter() - self._started
         if error is None:
+            self._meters.durations["success"].observe(seconds)
             self._meters.waited += self._waited
+        else:
+            self._meters.count_failure(error, seconds)
 
 
 class MeteredText(MeteredStream):
-    """Counts the tokens of a stream of text too."""
+    """Measures a stream like `MeteredStream`, and counts its tokens."""
 
     __slots__ = ("_first", "_items", "_parameters", "_tokens")
 
@@ -105,7 +111,7 @@ class MeteredText(MeteredStream):
         self._parameters: Parameters | None = None
 
     def item(self, response: InferenceResponse) -> None:
-        now = perf_counter()  # as in the base, whose call would cost 80 ns a token
+        now = perf_counter()  # Inlined from the base class, because the call would cost 80 ns per token.
         streams = self._streams
         streams.items += 1
         if self._last:
@@ -119,7 +125,7 @@ class MeteredText(MeteredStream):
 
     def end(self, error: BaseException | None) -> None:
         MeteredStream.end(self, error)
-        self._tokens.ended(self._parameters, self._items, self._first)
+        self._tokens.count_call(self._parameters, self._items, self._first)
 
 
 def metrics(model: Pipeline, shared: Shared) -> Pipeline:
@@ -128,17 +134,19 @@ def metrics(model: Pipeline, shared: Shared) -> Pipeline:
         return replace(model, handler=Metrics(model.handler, model.meters))
     tokens = model.meters.of(TokenMeters)
     tokens.operation = facts.operation
-    # A model that declares nothing may stream other things than texts, and its items are no tokens.
+    # A model that declares nothing may stream something other than text, so its items do not count as tokens.
     counted = Tokens(tokens, facts.makes_texts)
     return replace(model, handler=Metrics(model.handler, model.meters, counted))
 
 
 class Compute:
-    """Measures executions where they differ from calls: a batch is one execution, a cached response none.
+    """Measures executions if they differ from calls: a batch is one execution, and a cached response is none.
 
-    The innermost stage, which omits failed executions. With `rows`, the first input's first dimension gives the rows.
-    For other models each successful call is one execution, from its turn on, and `Metrics` counts it: another stage
-    around each of them would cost about 1 µs.
+    This is the innermost stage. It ignores failed executions. If `rows` is set, the first dimension of the
+    first input is the number of rows.
+
+    Other models do not have this stage, which costs about 1 µs per call. Each of their successful calls is
+    one execution, which `Metrics` measures from the end of its time in the queue.
     """
 
     def __init__(self, inner: Handler, meters: ComputeMeters, rows: bool) -> None:
@@ -151,14 +159,14 @@ class Compute:
         rows = _rows(call) if self._rows else 1
         reply = await self._inner(call)
         if reply.single:
-            self._meters.executed(rows, began)
+            self._meters.count_execution(rows, began)
             return reply
 
-        def ended(error: BaseException | None) -> None:
+        def count_execution(error: BaseException | None) -> None:
             if error is None:
-                self._meters.executed(rows, began)
+                self._meters.count_execution(rows, began)
 
-        return reply.watch(AtEnd(ended))
+        return reply.watch(AtEnd(count_execution))
 
 
 def _rows(call: Call) -> int:
@@ -167,9 +175,9 @@ def _rows(call: Call) -> int:
 
 
 def compute(model: Pipeline, shared: Shared) -> Pipeline:
-    """On where executions differ from calls, and where they have been counted apart before."""
+    """Add the stage if executions differ from calls, or were already measured for this model."""
     settings, meters = model.settings, model.meters
     batches = settings.max_batch_size > 1
     if not (batches or settings.cache_enabled or meters.compute is not None):
         return model
-    return replace(model, handler=Compute(model.handler, meters.computing(), rows=batches))
+    return replace(model, handler=Compute(model.handler, meters.count_executions_separately(), rows=batches))

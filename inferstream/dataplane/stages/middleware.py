@@ -1,4 +1,4 @@
-"""The functions that an app or the settings put around every call of a model."""
+"""Middleware: functions around every call of a model, defined by an app or the settings."""
 
 import inspect
 import logging
@@ -24,18 +24,18 @@ logger = logging.getLogger("inferstream.middleware")
 
 
 class SeenCall:
-    """A call as middleware sees it: a `CallInfo`."""
+    """A call as middleware sees it. Implements `CallInfo`."""
 
     __slots__ = ("_began", "call", "callbacks", "entered", "reply")
 
     def __init__(self, call: Call) -> None:
         self.call = call
         self.entered = False
-        """Whether a middleware has passed it on to the model."""
+        """Whether the middleware has passed the call on to the model."""
         self.reply: Reply | None = None
         self._began = perf_counter()
         self.callbacks: list[Callable[[CallEnd], None]] = []
-        """Called at the end, in reverse order."""
+        """Callbacks for the end of the call, in reverse order."""
 
     @property
     def model(self) -> str:
@@ -74,23 +74,23 @@ class SeenCall:
             raise TypeError(f"on_end takes a function that does not wait, and {callback!r} is a coroutine")
         self.callbacks.append(callback)
 
-    def ended(self, error: BaseException | None, items: int = 0) -> None:
+    def report_end(self, error: BaseException | None, items: int = 0) -> None:
         if not self.callbacks:
             return
         end = CallEnd(kind_of_end(error), perf_counter() - self._began, items)
         for callback in reversed(self.callbacks):
             try:
                 callback(end)
-            except BaseException:  # SystemExit too
-                logger.exception("a middleware's function at the end of a call of %s failed", self.model)
+            except BaseException:  # Including SystemExit.
+                logger.exception("model %s: middleware callback at the end of a call failed", self.model)
 
 
 Passage = Callable[[SeenCall], Awaitable[Reply]]
-"""What middleware knows as `call_next`."""
+"""The `call_next` argument of middleware."""
 
 
 class Middlewares:
-    """Runs the functions around a call, the first outermost, and after them the stages inside."""
+    """Runs middleware around the inner stages, outermost first."""
 
     def __init__(self, inner: Handler, middlewares: list[Middleware], errors: ErrorMap, model: str) -> None:
         self._errors = errors
@@ -104,31 +104,34 @@ class Middlewares:
         seen = SeenCall(call)
         try:
             reply = await self._outermost(seen)
-        except BaseException as error:  # a cancelled call has ended too
-            if seen.reply is not None:  # of a middleware that failed after the model had begun
+        except BaseException as error:  # Including cancellation.
+            if seen.reply is not None:  # The middleware failed after the model had started.
                 await seen.reply.aclose(error)
             try:
                 self._raise(error)
-            except BaseException as raised:  # what clients see of it
-                seen.ended(raised)
+            except BaseException as raised:  # The error that clients see.
+                seen.report_end(raised)
                 raise
-        return reply.watch(CountedEnd(seen.ended)) if seen.callbacks else reply
+        return reply.watch(CountedEnd(seen.report_end)) if seen.callbacks else reply
 
     def _raise(self, error: BaseException) -> NoReturn:
-        """Raise an error as the client may know it: the log gets what is no error of ours, and is not mapped."""
+        """Raise the error that clients may see.
+
+        An error from outside the package is logged, unless the app maps it.
+        """
         if is_own_cancel(error) or is_closing(error):
             raise error
-        raised = self._errors.translated(error) if isinstance(error, Exception) else error
+        raised = self._errors.translate(error) if isinstance(error, Exception) else error
         if isinstance(raised, InferstreamError):
             raise raised from error.__cause__ if raised is error else error
-        logger.error("a middleware of model %s failed", self._model, exc_info=error)
+        logger.error("middleware of model %s failed", self._model, exc_info=error)
         raise InferenceFailed(
             f"A middleware of model {self._model} failed; the server's log says why."
         ) from error
 
 
 async def _enter(inner: Handler, seen: SeenCall) -> Reply:
-    """`call_next` of the innermost middleware."""
+    """The `call_next` of the innermost middleware."""
     if seen.entered:
         raise RuntimeError("a middleware called call_next twice; a call runs once")
     seen.entered = True
@@ -145,12 +148,12 @@ async def _pass(middleware: Middleware, call_next: Passage, seen: SeenCall) -> R
 
 
 def middleware(model: Pipeline, shared: Shared) -> Pipeline:
-    """Off without middleware in the app of the model and in the settings."""
+    """Add the middleware of the app and the settings, if there is any."""
     app = model.app
     middlewares = [*shared.middlewares, *(() if app is None else app.middlewares)]
     if not middlewares:
         return model
     errors = ErrorMap() if app is None else app.errors
     handler = Middlewares(model.handler, middlewares, errors, model.settings.name)
-    # A client is refused for what it is before it is refused for a full queue.
+    # Authorization errors take precedence over a full queue, so the queue must not reject calls early.
     return replace(model, handler=handler, form=None, refuse=None)

@@ -1,22 +1,25 @@
-"""Shows a developer the exception behind a failure: to clients at the same machine, and in development only."""
+"""Tracebacks in error messages, for clients on the same machine during development."""
 
 from collections.abc import Callable
 from dataclasses import replace
-from ipaddress import IPv6Address, ip_address
 
 from ...errors import Code, InferenceFailed, InferstreamError, ModelError, own_status
-from ...telemetry.tracebacks import RaisedElsewhere, explained
+from ...telemetry.tracebacks import RaisedElsewhere, explain_error
 from ...types import Headers
 from ..call import Call, Handler
+from ..local_clients import is_local
 from ..reply import Reply
 from .base import Pipeline, Shared
 
-LONGEST = 2500
-"""Characters of a traceback that a client gets: its end, which fits into a status of gRPC."""
+MAX_TRACEBACK_LENGTH = 2500
+"""Maximum length of a traceback, in characters. It fits into a gRPC status. The start is cut off."""
 
 
 class ToldErrors:
-    """Replaces each failure of a call by `told(failure)`, in the middle of a stream too, where `wanted(call)`."""
+    """Replaces each error of a call with `told(error)` if `wanted(call)` is true.
+
+    This includes errors in the middle of a stream.
+    """
 
     def __init__(
         self, inner: Handler, told: Callable[[BaseException], BaseException], wanted: Callable[[Call], bool]
@@ -37,58 +40,46 @@ class ToldErrors:
         return reply
 
 
-def carried(error: BaseException) -> BaseException:
-    """The error with its explanation as its cause, for another process."""
-    if text := explained(error):
+def attach_traceback(error: BaseException) -> BaseException:
+    """Attach the traceback to an error as its cause, for transfer to another process."""
+    if text := explain_error(error):
         error.__cause__ = RaisedElsewhere(text)
     return error
 
 
-def shown(error: BaseException) -> BaseException:
-    """An error with the explanation in its message. The given one may be that of other callers too."""
+def add_traceback(error: BaseException) -> BaseException:
+    """Copy an error and add the traceback to its message. The original may be shared with other callers."""
     if not isinstance(error, InferstreamError) or error.code is not Code.INTERNAL:
         return error
-    text = explained(error)
+    text = explain_error(error)
     if not text:
         return error
-    message = f"{error.message}\n{text if len(text) <= LONGEST else '…' + text[-LONGEST:]}"
+    message = f"{error.message}\n{text if len(text) <= MAX_TRACEBACK_LENGTH else '…' + text[-MAX_TRACEBACK_LENGTH:]}"
     status = own_status(error)
     return InferenceFailed(message) if status is None else ModelError(message, status)
 
 
-def is_near(call: Call) -> bool:
-    """Whether a client of this machine made the call, without a proxy, and reads the reply itself."""
+def is_local_client(call: Call) -> bool:
+    """Whether the client is on this machine, uses no proxy, and is the only reader of the reply."""
     headers = call.headers
-    peer = headers.peer if isinstance(headers, Headers) else None
-    if peer is None or not _is_loopback(peer):
+    if not isinstance(headers, Headers) or not is_local(headers.peer or "", headers.raw):
         return False
-    assert isinstance(headers, Headers)
-    for name, value in headers.raw:
-        name = (name if isinstance(name, str) else name.decode("latin-1")).lower()
-        if name == "forwarded" or name.startswith("x-forwarded-"):
-            return False
-        if name == "prefer" and "resumable" in str(value).lower():  # others may read such a stream later
-            return False
-    return True
+    # Other connections may resume this stream.
+    preferences = (str(value) for name, value in headers.raw if _is_preference(name))
+    return not any("resumable" in value.lower() for value in preferences)
 
 
-def _is_loopback(peer: str) -> bool:
-    """Whether an address in gRPC's form is one of this machine's own."""
-    kind, _, address = peer.partition(":")
-    if kind not in ("ipv4", "ipv6"):
-        return False
-    try:
-        host = ip_address(address.rpartition(":")[0].strip("[]").partition("%")[0])
-    except ValueError:
-        return False
-    mapped = host.ipv4_mapped if isinstance(host, IPv6Address) else None
-    return host.is_loopback if mapped is None else mapped.is_loopback
+def _is_preference(name: str | bytes) -> bool:
+    return name.lower() in ("prefer", b"prefer")
 
 
 def show_errors(model: Pipeline, shared: Shared) -> Pipeline:
-    """Off beyond development, and for streams that are always kept for other connections."""
+    """Add tracebacks to errors in development mode, unless all streams are resumable.
+
+    Other connections could then read the errors.
+    """
     resumable = model.settings.resumable_streams
     kept = shared.settings.resumable_streams if resumable is None else resumable
     if not shared.settings.shows_errors or kept:
         return model
-    return replace(model, handler=ToldErrors(model.handler, shown, is_near))
+    return replace(model, handler=ToldErrors(model.handler, add_traceback, is_local_client))

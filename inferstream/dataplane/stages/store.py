@@ -1,4 +1,4 @@
-"""The contents of the response cache: copies of the responses of all models, bounded in room and time."""
+"""The store of the response cache: copies of responses from all models, limited in size and age."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -11,34 +11,34 @@ from ...telemetry.stages import StoreMeters
 from ...types import Headers, InferenceResponse, Parameters, ResponseOutput, TensorData
 
 OVERHEAD = 512
-"""Bytes counted for a response beside its tensors, and for a tensor beside its values."""
+"""Estimated size of a response without its tensors, and of a tensor without its values, in bytes."""
 
 PER_VALUE = 40
-"""Bytes counted for a value in a list of Python objects, beside the bytes of a text."""
+"""Estimated size of a value in a list of Python objects, in bytes. The length of a string is added."""
 
 CacheKey = tuple[int, bytes]
-"""The owner and the hash of a request."""
+"""The number of the `Cache` that owns the entry, and the digest of the request."""
 
-LARGEST_SHARE = 4
-"""One entry may take this fraction of the room, so that it cannot evict all others."""
+MAX_SHARE_DIVISOR = 4
+"""An entry may use at most a quarter of the cache, so that it cannot evict all others."""
 
 
 class Snapshot:
-    """Shares no memory with the model, which may reuse its arrays. `size` is an estimate in bytes."""
+    """A copy of a response that shares no memory with the model. `size` is an estimate in bytes."""
 
     __slots__ = ("_name", "_outputs", "_parameters", "_version", "size")
 
     def __init__(self, response: InferenceResponse) -> None:
         self.size = OVERHEAD
         self._name, self._version = response.model_name, response.model_version
-        self._parameters = _copied(response.parameters)
-        self._outputs = [self._output(tensor) for tensor in response.outputs]
+        self._parameters = _copy_parameters(response.parameters)
+        self._outputs = [self._copy_output(tensor) for tensor in response.outputs]
 
-    def _output(self, tensor: ResponseOutput) -> Callable[[], ResponseOutput]:
-        """A function that makes an output anew."""
+    def _copy_output(self, tensor: ResponseOutput) -> Callable[[], ResponseOutput]:
+        """Copy an output. Returns a function that recreates it."""
         name, datatype, shape = tensor.name, tensor.datatype, [*tensor.shape]
-        parameters = _copied(tensor.parameters)
-        values, size = _frozen(tensor.data, datatype)
+        parameters = _copy_parameters(tensor.parameters)
+        values, size = _freeze(tensor.data, datatype)
         self.size += OVERHEAD + size
         return lambda: ResponseOutput.of(name, shape, datatype, values(), parameters)
 
@@ -47,20 +47,20 @@ class Snapshot:
         return InferenceResponse.of(self._name, outputs, self._version, id, self._parameters)
 
 
-def _copied(parameters: Parameters | None) -> Parameters | None:
+def _copy_parameters(parameters: Parameters | None) -> Parameters | None:
     if parameters is None:
         return None
     headers = parameters.headers
-    # Those of the model; headers of a request belong to its caller.
+    # Only headers that the model set. Headers of the request belong to its caller.
     own = None if headers is None or isinstance(headers, Headers) else dict(headers)
     return Parameters.of(deepcopy(parameters.__pydantic_extra__ or {}), parameters.content_type, own)
 
 
-def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], int]:
-    """A function that makes the values anew in their present form, and their size in bytes."""
+def _freeze(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], int]:
+    """Copy the values of a tensor. Returns a function that recreates them, and their size in bytes."""
     array = data.array
     if not data.checked and (data.values is not None or array is None or array.dtype.kind not in "biuf"):
-        fields = _own(data.peek())
+        fields = _copy_value(data.peek())
         return partial(TensorData, fields, checked=False), _weight(fields)
     if data.is_raw:
         raw = bytes(data.to_raw(datatype))
@@ -73,15 +73,15 @@ def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], 
     return partial(TensorData, values, binary=data.binary), texts + PER_VALUE * len(values)
 
 
-def _own(value: Any) -> Any:
-    """A copy of the values. Raises InvalidOutput for an object that cannot be copied."""
+def _copy_value(value: Any) -> Any:
+    """Copy values recursively. Raises InvalidOutput for an object that cannot be copied."""
     if isinstance(value, (list, tuple)):
-        return [_own(item) for item in value]
+        return [_copy_value(item) for item in value]
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     try:
         return deepcopy(value)
-    except Exception as error:  # an object of the model may raise anything
+    except Exception as error:  # Model objects may raise anything.
         raise InvalidOutput(f"A response that holds a {type(value).__name__} cannot be cached.") from error
 
 
@@ -94,7 +94,10 @@ def _weight(value: Any) -> int:
 
 
 class CachedResponses(NamedTuple):
-    """The responses to a request; `single` unless they are a stream."""
+    """The responses to a request. `single` is False if they form a stream.
+
+    `size` is in bytes. `until` is the time of expiry on the store's clock.
+    """
 
     responses: list[Snapshot]
     single: bool
@@ -103,9 +106,10 @@ class CachedResponses(NamedTuple):
 
 
 class Store:
-    """At most `entries` entries of `room` bytes in all; evicts the least recently used.
+    """An LRU cache with at most `entries` entries and `room` bytes in total.
 
-    Recordings in progress take room too. Entries expire after `seconds` on `clock` unless a model sets another time.
+    Recordings in progress also count. Entries expire after `seconds` on `clock`, unless a model sets another
+    time.
     """
 
     def __init__(
@@ -120,7 +124,7 @@ class Store:
 
     @property
     def largest(self) -> int:
-        return self._room // LARGEST_SHARE
+        return self._room // MAX_SHARE_DIVISOR
 
     def get(self, key: CacheKey) -> CachedResponses | None:
         entry = self._cached.get(key)
@@ -133,7 +137,7 @@ class Store:
         return entry
 
     def reserve(self, size: int) -> bool:
-        """Reserve room for a recording; False if eviction cannot make enough."""
+        """Reserve space for a recording. Returns False if it does not fit even after evicting entries."""
         meters = self._meters
         while meters.bytes + size > self._room and self._cached:
             self._evict()

@@ -1,1 +1,1 @@
-"""Running a model in worker processes."""
+"""Execution of models in worker processes."""

@@ -1,4 +1,4 @@
-"""One worker process, for calls of its models."""
+"""The server's client for a worker process."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,26 +17,26 @@ from ...types.forms import OutputForm
 from ...types.inference import respond
 from ..call import Call
 from . import frames
-from .loads import WorkerLoad
+from .call_counts import WorkerLoad
 from .packing import unpack_response
 from .remote_call import RemoteCall
 from .routes import call_route
 
 
 class NeverStarted(WorkerLost):
-    """The worker ended before it began this call, so another worker may run it."""
+    """The worker died before it started this call, so the call can be retried in another worker."""
 
 
 class Suspected(WorkerLost):
-    """The worker ended while it changed several models. Any of them may have caused it."""
+    """The worker died during several loads or unloads, and any of these models may be the cause."""
 
 
 Hung = Callable[["WorkerClient"], None]
-"""Called with a worker in which a call does not end."""
+"""Called with a worker in which a call hangs."""
 
 
 class WorkerClient:
-    """Runs calls in a worker. Every call ends, even if the process dies."""
+    """Runs calls in a worker. Every call finishes, even if the process dies."""
 
     _endpoint: Endpoint
 
@@ -47,15 +47,15 @@ class WorkerClient:
         self._incoming, self._outgoing = self._memory.incoming, self._memory.outgoing
         self._flags = self._incoming.flags
         self._frames: dict[type[Frame], Callable[[Any], object]] = {
-            frames.Item: self._item,
-            frames.Form: self._form,
-            frames.ItemOf: self._item_of,
-            frames.Full: self._of_call(RemoteCall.full),
+            frames.Item: self._receive_response,
+            frames.Form: self._receive_form,
+            frames.ItemOf: self._receive_value,
+            frames.Full: self._for_call(RemoteCall.handle_full),
             frames.Ended: self._end,
-            frames.Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
-            frames.Partly: self._partly,
-            frames.Wanted: self._of_call(RemoteCall.wanted),
-            frames.Readiness: self._readiness,
+            frames.Failed: lambda frame: self._finish_call(frame.call, unpack_failure(frame.failure)),
+            frames.Partly: self._receive_row_errors,
+            frames.Wanted: self._for_call(RemoteCall.request_more),
+            frames.Readiness: self._receive_readiness,
             frames.Free: lambda frame: self._outgoing.free(frame.places),
         }
         self._calls: dict[int, RemoteCall] = {}
@@ -65,28 +65,28 @@ class WorkerClient:
         self._exchanges = count(1)
         self.pid = 0
         self.models: dict[int, bool] = {}
-        """Instances loaded there, and whether each is ready."""
+        """Loaded instances, and whether each is ready."""
         self.resized: Callable[[int, int], None] | None = None
-        """Called with an instance and the calls that it takes there at once."""
+        """Called with an instance and its new number of concurrent calls."""
         self.completed = 0
         self.ended = asyncio.Event()
 
     def _connect(self, pid: int, link: MakeLink, more: Handlers, lost: Callable[[], None]) -> None:
-        """Connect to the process. `more` has the handlers of frames that are not about calls."""
+        """Connect to the process. `more` handles frames that do not belong to calls."""
         self.pid = pid
         self._endpoint = Endpoint(link, {**self._frames, **more}, lost)
 
     def share(self, load: WorkerLoad) -> None:
-        """Share the number of calls with other front ends; before the first call."""
+        """Publish the number of calls to other front ends. Must be called before the first call."""
         self._load = load
 
     @property
     def active(self) -> int:
-        """Calls that have not ended in the worker, also those without a caller and those of other front ends."""
+        """Number of calls in the worker, including calls of other front ends and calls without a caller."""
         return len(self._calls) if self._load is None else self._load.total
 
     def open(self, call: Call, instance: int, window: int, limit: float | None, hung: Hung) -> RemoteCall:
-        """Send a call to the worker. Raises if the request's values cannot be sent."""
+        """Send a call to the worker. Raises an error of `UNENCODABLE` if the request cannot be encoded."""
         number = self._next_number()
         self._flags[number] = 0
         remote = RemoteCall(number, call, window, limit, lambda: hung(self), self._endpoint.link)
@@ -97,7 +97,7 @@ class WorkerClient:
         return remote
 
     def _next_number(self) -> int:
-        """A number without a call, because each number has one flag for "started". Raises Overloaded."""
+        """Return an unused number. Each number has one "started" flag in shared memory. Raises Overloaded."""
         if len(self._calls) >= shared_memory.FLAGS - 1:
             raise Overloaded(f"A worker process has {shared_memory.FLAGS} calls in progress already.")
         while True:
@@ -106,16 +106,16 @@ class WorkerClient:
                 return self._number
 
     async def describe(self, instance: int) -> MetadataModelResponse:
-        """A model's metadata. Raises WorkerLost, or the model's error."""
+        """Return the metadata of a model. Raises WorkerLost, or the model's error."""
         described: bytes = await self._endpoint.ask(frames.Describe(instance))
         return MetadataModelResponse.model_validate_json(described)
 
-    async def ask(self, instance: int, request: HttpRequest) -> HttpResponse:
+    async def call_route(self, instance: int, request: HttpRequest) -> HttpResponse:
         """Call a REST route of a model. Raises WorkerLost, or the model's error."""
         return await call_route(self._endpoint, instance, next(self._exchanges), request)
 
-    def _of_call(self, act: Callable[[RemoteCall, Any], object]) -> Callable[[Any], None]:
-        """The handler of a frame that concerns a call, if that has not ended."""
+    def _for_call(self, act: Callable[[RemoteCall, Any], object]) -> Callable[[Any], None]:
+        """Build a handler for frames of calls, which ignores frames of calls that have ended."""
 
         def handle(frame: Any) -> None:
             if (remote := self._calls.get(frame.call)) is not None:
@@ -123,13 +123,13 @@ class WorkerClient:
 
         return handle
 
-    def _item(self, frame: frames.Item) -> None:
-        # Unpacked even without a caller, because dropping the tensors frees their places.
+    def _receive_response(self, frame: frames.Item) -> None:
+        # Unpacked even without a caller, because this frees the tensors' places in shared memory.
         response = unpack_response(frame.response, self._incoming.view)
         if (remote := self._calls.get(frame.call)) is not None:
             if frame.last:
                 self._leave(frame.call)
-            remote.came(response, frame.last)
+            remote.receive(response, frame.last)
 
     def _leave(self, number: int) -> RemoteCall | None:
         remote = self._calls.pop(number, None)
@@ -139,40 +139,44 @@ class WorkerClient:
                 self._load.note(len(self._calls))
         return remote
 
-    def _form(self, frame: frames.Form) -> None:
-        if len(self._forms) >= frames.MOST_FORMS:
+    def _receive_form(self, frame: frames.Form) -> None:
+        if len(self._forms) >= frames.MAX_FORMS:
             self._forms.clear()
         self._forms[frame.number] = frame.form
 
-    def _item_of(self, frame: frames.ItemOf) -> None:
+    def _receive_value(self, frame: frames.ItemOf) -> None:
         if (remote := self._calls.get(frame.call)) is not None:
             if frame.last:
                 self._leave(frame.call)
             value = frame.value.decode("utf-16-le", "surrogatepass") if frame.halved else frame.value
-            remote.came(respond(self._forms[frame.form], value, remote.request_id), frame.last)
+            remote.receive(respond(self._forms[frame.form], value, remote.request_id), frame.last)
 
     def _end(self, frame: frames.Ended) -> None:
         if frame.lingering and frame.call in self._calls:
-            self._calls[frame.call].end()  # the model still occupies a thread; if too long, it hangs
+            # The model still occupies a thread. If this lasts too long, the call counts as hung.
+            self._calls[frame.call].end()
         else:
-            self._over(frame.call, None)
+            self._finish_call(frame.call, None)
 
-    def _partly(self, frame: frames.Partly) -> None:
+    def _receive_row_errors(self, frame: frames.Partly) -> None:
         rest = None if frame.response is None else unpack_response(frame.response, self._incoming.view)
         errors = {row: ModelError(*error) for row, error in frame.errors.items()}
-        self._over(frame.call, RowErrors(errors, rest))
+        self._finish_call(frame.call, RowErrors(errors, rest))
 
-    def _over(self, number: int, error: InferstreamError | None) -> None:
+    def _finish_call(self, number: int, error: InferstreamError | None) -> None:
         if (remote := self._leave(number)) is not None:
-            remote.finished(error)
+            remote.finish(error)
 
-    def _readiness(self, frame: frames.Readiness) -> None:
+    def _receive_readiness(self, frame: frames.Readiness) -> None:
         self.models[frame.instance] = frame.ready
         if self.resized is not None:
             self.resized(frame.instance, frame.slots)
 
     def _lose(self, how: str, starved: bool = False) -> None:
-        """The process has ended; `how` is for people. The kernel killed a `starved` one for lack of memory."""
+        """Fail all calls, because the process has exited.
+
+        `how` describes the exit in messages. If `starved`, the kernel killed the process (OOM).
+        """
         lost = f"The worker process that ran this request {how}."
         error = OutOfMemory if starved else WorkerLost
         self._endpoint.end(WorkerLost(lost))
@@ -180,7 +184,7 @@ class WorkerClient:
         self.models.clear()
         for number, remote in list(self._calls.items()):
             started = self._flags[number]
-            remote.finished(error(lost) if started else NeverStarted(lost))
+            remote.finish(error(lost) if started else NeverStarted(lost))
         self._calls.clear()
         if self._load is not None:
             self._load.note(0)

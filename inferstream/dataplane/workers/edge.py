@@ -1,4 +1,4 @@
-"""The edge of a worker: what a plug-in does with the calls that come from the processes with ports."""
+"""`WorkerEdge`: the hook for plug-ins around calls in worker processes."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,27 +9,30 @@ from ..call import Handler
 
 
 class WorkerEdge:
-    """Is made once for each worker with what `of` has returned. A subclass overrides what it needs."""
+    """A plug-in's hook around the calls of a worker, created with the return value of `of`.
+
+    Subclasses override the methods they need.
+    """
 
     mark: Callable[[InferenceRequest, str], None] | None = None
-    """Called with each request, and its model, before the model gets it."""
+    """Called with each request and the name of its model, before the model runs."""
 
     current_span: Callable[[], tuple[str, str] | None] | None = None
-    """The trace id and the span id of the code that is running, for log lines; it returns None outside of spans."""
+    """Returns the trace id and span id of the running code for log lines, or None outside of spans."""
 
     def __init__(self, given: Any) -> None:
-        """`given` was sent as MessagePack."""
+        """`given` is the return value of `of`, which was sent as MessagePack."""
 
     @classmethod
     def of(cls, settings: Settings) -> Any:
-        """What each worker's edge gets; None if the settings turn it off. Runs in the server's process."""
+        """Return the argument for the workers' edges, or None to disable them. Runs in the server process."""
 
     def call(self, handler: Handler) -> Handler:
-        """Wrap what runs the calls of a model."""
+        """Wrap the handler of a model's calls."""
         return handler
 
     def route(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Called before a custom route of a model, in its task."""
+        """Called before a custom route of a model, in the same task."""
 
     async def stop(self) -> None:
-        """Called when the models have been unloaded."""
+        """Called after all models have been unloaded."""

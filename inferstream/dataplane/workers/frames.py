@@ -1,4 +1,4 @@
-"""The frames between the server and a worker: typed MessagePack, never pickle."""
+"""Frames between the server and its workers: typed MessagePack, never pickle."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +10,15 @@ from ...types.forms import OutputForm
 from ..checks import Strictness
 from ..execution.base import Capabilities
 
-MOST_FORMS = 1024
-"""Forms that each side of a link remembers. Both forget all of them before one more, so that loads do not add up."""
+MAX_FORMS = 1024
+"""Maximum number of forms that both ends of a link remember. Beyond that, both forget all of them.
+
+This bounds the memory when models are loaded repeatedly.
+"""
 
 
 class PackedTensor(Part):
-    """A tensor. By `form`, `data` holds the values, their raw bytes, or their place in the arena."""
+    """A tensor. Depending on `form`, `data` contains values, raw bytes, or a place in shared memory."""
 
     name: str
     shape: list[int]
@@ -26,7 +29,7 @@ class PackedTensor(Part):
 
 
 class PackedRequest(Part):
-    """An inference request; `outputs` are pairs of name and parameters."""
+    """An inference request. `outputs` are pairs of a name and parameters."""
 
     id: str | None
     parameters: dict[str, Any] | None
@@ -35,7 +38,7 @@ class PackedRequest(Part):
 
 
 class PackedResponse(Part):
-    """An inference response, which the worker has checked."""
+    """An inference response, which the worker has validated."""
 
     model_name: str
     model_version: str | None
@@ -45,13 +48,13 @@ class PackedResponse(Part):
 
 
 class Start(Frame):
-    """The first frame.
+    """The first frame to a worker.
 
-    `edges` are subclasses of `WorkerEdge`, as `module:object`, with what each gets. `code` has the folders that every
-    model may import from. `workers` share the processors.
+    `edges` maps `WorkerEdge` subclasses (`module:object`) to their arguments. `code` lists folders that every
+    model may import from. `workers` is the number of workers that share the CPUs.
     """
 
-    debug: bool
+    log_level: str
     structured: bool
     logging: str | dict[str, Any] | None
     edges: dict[str, Any] = {}
@@ -59,15 +62,18 @@ class Start(Frame):
     workers: int = 1
     keep_freed_memory: bool = False
     shows_errors: bool = False
-    """Whether developers see exceptions, so that failures carry them."""
+    """Whether failures include the exception, for developers."""
     turns: str = ""
-    """The class of `Turns`, as `module:object`; empty for none."""
+    """The class of `Turns` as `module:object`, or an empty string."""
+    trusted: list[str] | None = None
+    """The list of trusted runtimes, or None without one."""
 
 
 class Loaded(Part):
-    """A model is loaded. `signature` and `metadata` are JSON; the latter is None if the model's own code makes it.
+    """The result of loading a model.
 
-    `configuration` is that of the settings, with what the model's code has completed.
+    `signature` and `metadata` are JSON. `metadata` is None if the model computes it. `configuration` is the
+    configuration of the settings, including values that the model's code has completed.
     """
 
     instance: int
@@ -81,7 +87,7 @@ class Loaded(Part):
 
 
 class LoadInstance(Query[Loaded]):
-    """Load a model. `settings` is JSON, `source` its settings file."""
+    """Load a model. `settings` is JSON, and `source` is the path of its settings file."""
 
     instance: int
     settings: bytes
@@ -94,9 +100,9 @@ class UnloadInstance(Query[None]):
 
 
 class Open(Frame):
-    """Run a request, for a stream at most `window` responses ahead of its reader. `trace` has its span's headers.
+    """Start a call. A stream may be up to `window` responses ahead of its reader.
 
-    `request_id` is the X-Request-Id of the client's request.
+    `trace` contains the headers of the tracing span. `request_id` is the client's X-Request-Id.
     """
 
     call: int
@@ -110,15 +116,15 @@ class Open(Frame):
     trace: Mapping[str, str] | None = None
     request_id: str = ""
     halved: bool = False
-    """As of the call."""
+    """See `Call.halved`."""
     values: dict[str, Any] | None = None
-    """What plug-ins keep with the call, by name."""
+    """Values that plug-ins attached to the call, by name."""
     principal: str | None = None
     """The principal of the call."""
 
 
 class More(Frame):
-    """The next request of a bidirectional stream. None ends it, with `failure` after an error."""
+    """The next request of a bidirectional stream. None marks the end, with `failure` after an error."""
 
     call: int
     request: PackedRequest | None
@@ -126,27 +132,27 @@ class More(Frame):
 
 
 class Credit(Frame):
-    """The reader has taken `count` more responses."""
+    """The reader has consumed `count` more responses."""
 
     call: int
     count: int
 
 
 class Cancel(Frame):
-    """The call has no caller any more; `expired` after its deadline."""
+    """The caller has left, or the deadline has passed (`expired`)."""
 
     call: int
     expired: bool = False
 
 
 class Describe(Query[bytes]):
-    """The answer is the metadata of a model as JSON."""
+    """Request the metadata of a model as JSON."""
 
     instance: int
 
 
 class RouteResponse(Part):
-    """The response of a route. If `more`, its front end reads the rest of the body."""
+    """The response of a route. If `more` is set, the front end reads the rest of the body."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -155,7 +161,7 @@ class RouteResponse(Part):
 
 
 class CallRoute(Query[RouteResponse]):
-    """A request to a REST route of a model. The front end numbers it in `exchange`."""
+    """A request to a REST route of a model. `exchange` is a number that the front end chooses."""
 
     instance: int
     exchange: int
@@ -163,41 +169,41 @@ class CallRoute(Query[RouteResponse]):
 
 
 class ReadBody(Query[bytes]):
-    """The next bytes of a response body; empty at the end."""
+    """Request the next bytes of a response body. Empty at the end."""
 
     exchange: int
 
 
 class LeaveRoute(Frame):
-    """Nobody reads the response of this exchange any more."""
+    """The reader of this exchange has left."""
 
     exchange: int
 
 
 class Ping(Query[int]):
-    """A check that the event loop runs. The answer counts the calls of other front ends."""
+    """Check that the event loop is responsive. Returns the number of calls of other front ends."""
 
 
 class Stop(Frame):
-    """Unload everything and end within `grace` seconds."""
+    """Unload everything and exit within `grace` seconds."""
 
     grace: float
 
 
 class Free(Frame):
-    """Tensors at these places of the arena are no longer used. Both ways."""
+    """Release tensors at these places in shared memory. Sent in both directions."""
 
     places: list[int]
 
 
 class Unloaded(Frame):
-    """Tells a front end that the supervisor unloads a model."""
+    """Notify a front end that the supervisor is unloading a model."""
 
     instance: int
 
 
 class Readiness(Frame):
-    """The model's `ready`, or the number of calls that it takes at once, has changed."""
+    """The model's `ready`, or its number of concurrent calls, has changed."""
 
     instance: int
     ready: bool
@@ -205,7 +211,7 @@ class Readiness(Frame):
 
 
 class Item(Frame):
-    """A response; `last` for the only one of a call, which ends it."""
+    """A response. If `last`, it is the only response of its call and ends the call."""
 
     call: int
     response: PackedResponse
@@ -213,16 +219,16 @@ class Item(Frame):
 
 
 class Form(Frame):
-    """The form of values that follow, sent once to each front end."""
+    """The form of the values in later frames. Sent once to each front end."""
 
     number: int
     form: OutputForm
 
 
 class ItemOf(Frame):
-    """A response that is one value of the form of a number; `last` as in `Item`.
+    """A response that consists of one value. `form` is the number of its form. `last` is as in `Item`.
 
-    `halved`: the value is a string with an unpaired surrogate, encoded as UTF-16 (little endian).
+    If `halved`, the value is a string with an unpaired surrogate, encoded as UTF-16 (little endian).
     """
 
     call: int
@@ -233,7 +239,7 @@ class ItemOf(Frame):
 
 
 class Ended(Frame):
-    """A stream or cancelled call has ended. `lingering`: it occupies a thread, and a second frame follows."""
+    """A stream or cancelled call has ended. If `lingering`, its thread is still busy, and another frame follows."""
 
     call: int
     lingering: bool = False
@@ -245,7 +251,7 @@ class Failed(Frame):
 
 
 class Partly(Frame):
-    """A call has ended with errors of single rows (message and status), and a response to the others."""
+    """The call has ended with errors for some rows (message and status), and a response for the others."""
 
     call: int
     errors: dict[int, tuple[str, int]]
@@ -253,14 +259,14 @@ class Partly(Frame):
 
 
 class Wanted(Frame):
-    """The model has taken `count` more of the later requests."""
+    """Request `count` more requests of a bidirectional stream."""
 
     call: int
     count: int
 
 
 class MeterChanges(Frame):
-    """Changes of a model's meters in the worker since the last such frame."""
+    """Changes in the meters of a model in the worker since the previous frame."""
 
     instance: int
     meters: str
@@ -268,6 +274,6 @@ class MeterChanges(Frame):
 
 
 class Full(Frame):
-    """A stream is as far ahead of its reader as allowed, and waits for credit."""
+    """A stream has reached its window, and waits for credit."""
 
     call: int

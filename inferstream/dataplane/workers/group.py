@@ -1,4 +1,4 @@
-"""The worker processes of one environment. Each runs every model of the group."""
+"""Groups of worker processes with the same environment. Each worker runs every model of its group."""
 
 import asyncio
 import json
@@ -18,8 +18,8 @@ from .client import Suspected, WorkerClient
 from .frames import Loaded, LoadInstance
 from .pool import Group
 from .process import InstanceMeters, WorkerProcess
-from .slot import Slot
 from .spares import Spares, first_frame
+from .worker_keeper import WorkerKeeper
 
 logger = logging.getLogger("inferstream.worker")
 
@@ -28,7 +28,7 @@ _groups = count(1)
 
 
 STARTING = 5.0
-"""Seconds beyond a load's time limit, for a process to start and to give up the load."""
+"""Time in addition to the load timeout, in seconds, for starting a process and for abandoning a load."""
 
 
 class WorkerSharing(Protocol):
@@ -38,11 +38,11 @@ class WorkerSharing(Protocol):
         """Announce a new worker of this group."""
 
     def withdraw(self, process: WorkerProcess) -> None:
-        """Send no more calls to a worker, which ends after those it has."""
+        """Announce that a worker accepts no new calls, and will exit once its calls have finished."""
 
 
 class WorkerGroup(Group):
-    """Starts its workers with the first model and ends them with the last."""
+    """Starts its workers with the first model, and stops them with the last."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class WorkerGroup(Group):
         self._settings = settings
         self._programs = programs
         self.size = len(programs)
-        self._slots: list[Slot] = []
+        self._slots: list[WorkerKeeper] = []
         self._start = first_frame(settings, len(programs))
         self._spares = spares
         self._asleep: dict[int, LoadInstance] = {}
-        """Models that have left memory."""
+        """Models that are not in memory."""
         self._models: dict[int, LoadInstance] = {}
         self._meters: dict[int, ModelMeters] = {}
         self._loading = 0
@@ -70,12 +70,12 @@ class WorkerGroup(Group):
 
     @property
     def empty(self) -> bool:
-        """Whether it has no models."""
+        """Whether the group has no models."""
         return not self._models and not self._loading and not self._asleep
 
     @property
     def processes(self) -> list[int]:
-        """The ids of its workers' processes."""
+        """The process ids of the workers."""
         return [slot.process.pid for slot in self._slots if slot.process is not None]
 
     def meter(self, instance: int, meters: ModelMeters) -> None:
@@ -89,9 +89,10 @@ class WorkerGroup(Group):
             slot.replace(process, why)
 
     async def load(self, settings: ModelSettings) -> tuple[int, Loaded]:
-        """Load a model in every worker; returns its instance and its description. Raises ModelLoadFailed.
+        """Load a model in every worker. Returns its instance number and description. Raises ModelLoadFailed.
 
-        If the group serves other models, one worker loads it first, because a model may crash its worker.
+        If the group already serves other models, one worker loads it first, because a model may crash its
+        worker.
         """
         timeout = self._settings.model_load_timeout
         load = LoadInstance(next(_instances), dump(settings), settings.source, timeout)
@@ -103,7 +104,7 @@ class WorkerGroup(Group):
             if not self._slots:
                 self._slots = [self._new_slot(program) for program in self._programs]
             loaded = await self._load_everywhere(name, load)
-        except BaseException:  # a cancelled load too
+        except BaseException:  # Including cancellation.
             self._loading -= 1
             await self._withdraw(load.instance)
             raise
@@ -114,15 +115,18 @@ class WorkerGroup(Group):
         return loaded
 
     async def sleep(self, instance: int) -> None:
-        """Unload a model that has its workers for itself, and end them; `wake` brings it back.
+        """Unload a model that has dedicated workers, and stop them. `wake` loads it again.
 
-        An `unload` that takes too long ends with them, because other models wait for the memory.
+        If `unload` takes too long, the workers are stopped anyway, because other models need the memory.
         """
         self._asleep[instance] = self._models.pop(instance)
         await self._withdraw(instance, self._settings.parallel_workers_timeout)
 
     async def wake(self, name: str, instance: int) -> None:
-        """Start the workers of a sleeping model, and load it. Raises ModelLoadFailed, after which it sleeps."""
+        """Restart the workers of a sleeping model and load it. If the load fails, it stays asleep.
+
+        Raises ModelLoadFailed.
+        """
         load = self._asleep[instance]
         await self._begin(name, load)
         del self._asleep[instance]
@@ -132,29 +136,32 @@ class WorkerGroup(Group):
             return await self._load_in(self._slots, name, load, one_first=bool(self._models))
         except Suspected:
             async with self._verdict:
-                while True:  # until no other loading model could be the cause
+                while True:  # repeat until no other loading model could be the cause
                     await self._withdraw(load.instance)
                     with suppress(Suspected):
                         return await self._load_in(self._slots, name, load, one_first=True)
 
-    async def _load_in(self, slots: list[Slot], name: str, load: LoadInstance, one_first: bool) -> Loaded:
-        self._meters.setdefault(load.instance, ModelMeters(name, None))  # for what workers report meanwhile
+    async def _load_in(
+        self, slots: list[WorkerKeeper], name: str, load: LoadInstance, one_first: bool
+    ) -> Loaded:
+        # Workers may report meters while the model loads.
+        self._meters.setdefault(load.instance, ModelMeters(name, None))
         if one_first and slots[1:]:
             await self._load_in(slots[:1], name, load, one_first=False)
             slots = slots[1:]
         loading = (self._load(slot, name, load) for slot in slots)
-        # Wait for all, also after a failure, because loaded models must be unloaded again.
+        # Wait for all, even after a failure, because models that have loaded must be unloaded again.
         results = await asyncio.gather(*loading, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
         return cast(Loaded, results[0])
 
-    def _new_slot(self, program: Program) -> Slot:
+    def _new_slot(self, program: Program) -> WorkerKeeper:
         spawn = partial(self._spawn, program)
         retired = None if self._others is None else self._others.withdraw
         settings = self._settings
-        return Slot(
+        return WorkerKeeper(
             spawn, self._models, self.meters, settings.shutdown_grace, settings.worker_heartbeat, retired
         )
 
@@ -165,12 +172,12 @@ class WorkerGroup(Group):
             process = WorkerProcess(program, self._start, InstanceMeters(self._meters), shared=shared)
         else:
             process.adopt(self._meters)
-        process.resized = self.resized
+        process.resized = self.resize
         if self._others is not None:
             self._others.introduce(self, process)
         return process
 
-    async def _load(self, slot: Slot, name: str, load: LoadInstance) -> Loaded:
+    async def _load(self, slot: WorkerKeeper, name: str, load: LoadInstance) -> Loaded:
         process: WorkerProcess | None = None
         try:
             async with asyncio.timeout(load.timeout + STARTING):
@@ -191,7 +198,7 @@ class WorkerGroup(Group):
         self._meters.pop(instance, None)
 
     async def _withdraw(self, instance: int, limit: float | None = None) -> None:
-        """Unload a model in every worker, within `limit` seconds, and end them with the last one."""
+        """Unload a model in every worker within `limit` seconds. Stops workers without models."""
         self._models.pop(instance, None)
         processes = [slot.process for slot in self._slots]
         unloading = (self._unload(process, instance) for process in processes if process is not None)
@@ -199,23 +206,25 @@ class WorkerGroup(Group):
             async with asyncio.timeout(limit):
                 await asyncio.gather(*unloading)
         except TimeoutError:
-            logger.error("a model still unloads after %g s; its workers are ended", limit)
+            logger.error("model is still unloading after %g s; stopping its workers", limit)
         if not self._models and not self._loading:
             await self.end(inf)
 
     async def _unload(self, process: WorkerProcess, instance: int) -> None:
-        """Wait for a model's `unload` without limit, unless other code blocks its worker."""
+        """Wait for a model's `unload` without a limit, unless other code blocks the worker."""
         unloading = asyncio.create_task(process.unload(instance))
         try:
             while not (await asyncio.wait([unloading], timeout=self._settings.parallel_workers_timeout))[0]:
-                if await process.blocked():
-                    logger.error("worker %d is blocked and unloads a model when it no longer is", process.pid)
+                if await process.makes_no_progress():
+                    logger.error(
+                        "worker %d is blocked; it will unload the model when it responds again", process.pid
+                    )
                     return
         finally:
             unloading.cancel()
 
     async def end(self, limit: float) -> bool:
-        """End every worker within `limit` seconds; False if one was killed."""
+        """Stop all workers within `limit` seconds. Returns False if one had to be killed."""
         slots, self._slots = self._slots, []
         grace = max(0.0, min(self._settings.parallel_workers_timeout, limit - 2 * REAPED))
         return all(await asyncio.gather(*(slot.stop(grace) for slot in slots)))

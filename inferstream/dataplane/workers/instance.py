@@ -1,4 +1,4 @@
-"""A model in a worker, its calls, and the sending of their responses."""
+"""A model in a worker: its calls, and the transmission of their responses."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from ...errors import InferenceFailed, InferstreamError
 from ...processes.frames import UNENCODABLE, pack_failure
 from ...processes.link import Link
 from ...processes.shared_memory import Outgoing
-from ...protos.unwritable_outputs import unwritable
+from ...protos.unwritable_outputs import log_unwritable_output
 from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.model_meters import ModelMeters
@@ -22,12 +22,12 @@ from ..call import Call, Handler, Operation
 from ..call_values import unpack_values
 from ..execution.local import Local
 from ..reply import Reply
-from ..stages.limits import Limits, settled
-from ..stages.show_errors import ToldErrors, carried
+from ..stages.limits import Limits, release_call_values
+from ..stages.show_errors import ToldErrors, attach_traceback
 from ..turns import Turns
 from .edge import WorkerEdge
 from .frames import (
-    MOST_FORMS,
+    MAX_FORMS,
     Ended,
     Failed,
     Form,
@@ -44,14 +44,14 @@ from .packing import pack_response, places_in
 logger = logging.getLogger("inferstream.worker")
 
 WINDOW_BYTES = 2**18
-"""Bytes that a stream may be ahead of its reader, plus one response."""
+"""Number of bytes by which a stream may be ahead of its reader, plus one response."""
 
 AHEAD = 8
-"""Later requests fetched before the model needs them: enough to hide the way between the processes."""
+"""Number of later requests that are fetched in advance, which hides the latency between processes."""
 
 
 class Instance:
-    """One loaded model, with its limit of concurrent calls in this process from all front ends."""
+    """A loaded model in a worker. Its concurrency limit applies to the calls of all front ends together."""
 
     def __init__(self, local: Local, models: "Models") -> None:
         self.local = local
@@ -60,17 +60,19 @@ class Instance:
         local.meter(self.meters)
         aging = local.settings.priority_aging
         turns = None if models.turns is None else models.turns()
-        self.handler: Handler = Limits(_started(local), local.slots, 2**31, aging, self.meters.queue, turns)
+        self.handler: Handler = Limits(
+            _mark_start(local), local.slots, 2**31, aging, self.meters.queue, turns
+        )
         if turns is not None:
-            local.order(turns)
-            self.handler = settled(self.handler)
+            local.set_turns(turns)
+            self.handler = release_call_values(self.handler)
         for edge in models.edges:
             self.handler = edge.call(self.handler)
         if models.shows_errors:
-            self.handler = ToldErrors(self.handler, carried, lambda call: True)
+            self.handler = ToldErrors(self.handler, attach_traceback, lambda call: True)
 
     def readiness(self, number: int) -> Readiness:
-        """What front ends know about it; `number` is that of the instance."""
+        """Create a frame with the current state. `number` is the number of this instance."""
         return Readiness(number, self.ready, self.local.slots.count)
 
 
@@ -83,18 +85,18 @@ class Models:
         self.shows_errors = False
 
 
-def _started(inner: Handler) -> Handler:
-    """A handler that marks each call as started."""
+def _mark_start(inner: Handler) -> Handler:
+    """Wrap a handler so that it marks each call as started."""
 
     def handle(call: Call) -> Awaitable[Reply]:
-        call.started()
+        call.on_start()
         return inner(call)
 
     return handle
 
 
 class WorkerCall(Call):
-    """A call in a worker. It sets a shared flag when it starts, which survives this process."""
+    """A call in a worker. When it starts, it sets a flag in shared memory that survives a crash."""
 
     __slots__ = ("_flags", "_number", "halved")
 
@@ -127,12 +129,12 @@ class WorkerCall(Call):
         self._flags = flags
         self._number = frame.call
 
-    def started(self) -> None:
+    def on_start(self) -> None:
         self._flags[self._number] = 1
 
 
 class ResponseSender:
-    """Runs a call of a front end, and sends its responses at the pace of their reader."""
+    """Runs a call of a front end, and sends its responses at the pace of the reader."""
 
     __slots__ = (
         "_arena",
@@ -155,7 +157,7 @@ class ResponseSender:
         arena: Outgoing,
         forms: dict[OutputForm, int],
     ) -> None:
-        """`forms` are the numbers of the forms that the front end knows."""
+        """`forms` maps forms to their numbers, for the forms that were sent to the front end."""
         self.call = call
         self.number = frame.call
         self.more = more
@@ -168,29 +170,30 @@ class ResponseSender:
             self._unread: SizedChannel[None] = SizedChannel(frame.window, WINDOW_BYTES)
 
     async def run(self, handler: Handler) -> None:
-        """Run the call, and report its end in every case."""
+        """Run the call, and always report its end."""
         if self._request_id:
             request_id_var.set(self._request_id)
-        enter(RequestContext())  # for a call that ends before its model runs
+        enter(RequestContext())  # For calls that end before their model runs.
         try:
             await self._run(handler)
-        except BaseException as error:  # the front end waits for an end, whatever it is
+        except BaseException as error:  # The front end always waits for the end of the call.
             if self.call.over(error) or is_own_cancel(error):
-                self._end_cancelled()
+                self._report_cancellation()
                 return
             if not isinstance(error, InferstreamError):
                 logger.exception("request %s failed", self.call.request.id)
                 error = InferenceFailed("The worker failed; the server's log says why.")
             self._fail(error)
 
-    def _end_cancelled(self) -> None:
-        """Report the end. Code in a thread cannot be interrupted, and may run on."""
+    def _report_cancellation(self) -> None:
+        """Report the end. Code in threads cannot be interrupted, and may still be running."""
         thread = request_context().thread
         if thread is None or thread.done():
             self._link.send(Ended(self.number))
             return
         self._link.send(Ended(self.number, lingering=True))
-        # Without `self`: a future keeps its callbacks, and the context of the call's task keeps the future.
+        # Must not capture `self`: a future keeps its callbacks, and the context of the call's task keeps the
+        # future.
         loop, send, end = asyncio.get_running_loop(), self._link.send, Ended(self.number)
         thread.add_done_callback(lambda _: loop.call_soon_threadsafe(send, end))
 
@@ -213,7 +216,7 @@ class ResponseSender:
                 return
             async for response in reply:
                 size = response.accept(self)
-                del response  # a model may take its time for the next one
+                del response  # The next response may take a while.
                 self._unread.put(None, size)
                 if not self._unread.has_room():
                     self._link.send(Full(self.number))
@@ -221,28 +224,28 @@ class ResponseSender:
         self._link.send(Ended(self.number))
 
     def tensors(self, response: InferenceResponse) -> int:
-        """Send a response; the bytes that it takes until it is read."""
+        """Send a response. Returns the number of bytes that it occupies until it is read."""
         before = self._arena.written
         size = self._send(Item(self.number, pack_response(response, self._arena.put), self._single))
         return size + self._arena.written - before
 
     def value(self, form: OutputForm, response: InferenceResponse) -> int:
-        if response.id != self.call.request.id:  # of a later request, whose id the front end does not know
+        if response.id != self.call.request.id:  # The id of a later request.
             return self.tensors(response)
         number = self._forms.get(form)
         if number is None:
-            if len(self._forms) >= MOST_FORMS:
-                self._forms.clear()  # as the reader of the frame does
+            if len(self._forms) >= MAX_FORMS:
+                self._forms.clear()  # Like the receiver of the frame.
             number = self._forms[form] = len(self._forms)
             self._link.send(Form(number, form))
         try:
             return self._link.send(ItemOf(self.number, number, response.value, self._single))
         except UNENCODABLE as error:
             if not isinstance(error, UnicodeEncodeError) or not isinstance(response.value, str):
-                raise unwritable(error, form.name, self.call.model) from error
+                raise log_unwritable_output(error, form.name, self.call.model) from error
         units = response.value.encode(
             "utf-16-le", "surrogatepass"
-        )  # the encoder of the response replaces or refuses it
+        )  # Unpaired surrogates are replaced or rejected when the response is encoded.
         return self._link.send(ItemOf(self.number, number, units, self._single, halved=True))
 
     def _send(self, frame: Item | Partly) -> int:
@@ -252,7 +255,7 @@ class ResponseSender:
             outputs = frame.response.outputs if frame.response else []
             self._arena.free(places_in(outputs))
             name = outputs[0].name if len(outputs) == 1 else None
-            raise unwritable(error, name, self.call.model) from error
+            raise log_unwritable_output(error, name, self.call.model) from error
 
     def credit(self, count: int) -> None:
         for _ in range(count):
@@ -262,7 +265,7 @@ class ResponseSender:
 
 
 class RemoteRequests(Channel[InferenceRequest]):
-    """The later requests of a bidirectional stream, fetched a few ahead."""
+    """The later requests of a bidirectional stream, fetched slightly in advance."""
 
     def __init__(self, call: int, link: Link) -> None:
         super().__init__(AHEAD)
@@ -277,6 +280,6 @@ class RemoteRequests(Channel[InferenceRequest]):
             self._link.send(Wanted(self._call, count))
         return super().__anext__()
 
-    def came(self, request: InferenceRequest) -> None:
+    def receive(self, request: InferenceRequest) -> None:
         self._asked -= 1
         self.put(request)

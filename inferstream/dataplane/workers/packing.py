@@ -1,4 +1,4 @@
-"""Packs requests and responses into frames, and unpacks them unchanged."""
+"""Conversion of requests and responses to frames, without loss."""
 
 from collections.abc import Callable
 from math import prod
@@ -23,34 +23,34 @@ from ...types.tensors import AnyTensor, Tensor
 from .frames import PackedRequest, PackedResponse, PackedTensor
 
 VALUES, RAW, ARRAY = range(3)
-"""Forms of a tensor's data: Python values, wire bytes, bytes of an array that its reader may change."""
+"""Forms of tensor data: Python values, raw bytes, or the bytes of an array that the reader may modify."""
 
 UNCHECKED = 4
-"""Added to the form of unchecked data, whose Python values are sent unchanged."""
+"""Flag for unchecked data, whose Python values are sent unchanged."""
 
 BINARY = 8
-"""Added to the form of BYTES that JSON holds as base64."""
+"""Flag for BYTES that JSON represents as base64."""
 
 FORM = 3
-"""The bits of the form itself."""
+"""Mask of the form itself."""
 
 FEW = 512
-"""Numbers in a list that is sent unchanged: as fast as an array, and nested lists stay nested."""
+"""Lists of up to this many numbers are sent unchanged, which is as fast as an array and keeps them nested."""
 
 INLINE = 8192
-"""Bytes of a tensor that are sent in the frame. Larger ones are faster through shared memory, as measured."""
+"""Maximum tensor size within a frame, in bytes. Larger ones are faster through shared memory."""
 
 Put = Callable[[memoryview | bytes | Unread], int | None]
 View = Callable[[int, int], memoryview]
 
 
 def pack_request(request: InferenceRequest, arena: Outgoing) -> PackedRequest:
-    """Pack a request; large tensors go into shared memory. Raises what reading a tensor from elsewhere raises."""
+    """Pack a request, with large tensors in shared memory. Raises errors of lazily loaded tensors."""
     outputs = request.outputs
     inputs: list[PackedTensor] = []
     try:
         for tensor in request.inputs:
-            inputs.append(_pack_tensor(tensor, arena.put))  # those before a failure are given back
+            inputs.append(_pack_tensor(tensor, arena.put))  # Earlier ones are freed below if this fails.
     except BaseException:
         arena.free(places_in(inputs))
         raise
@@ -65,7 +65,7 @@ def pack_request(request: InferenceRequest, arena: Outgoing) -> PackedRequest:
 
 
 def unpack_request(frame: PackedRequest, view: View) -> InferenceRequest:
-    """Unpack a request; its tensors refer to shared memory."""
+    """Unpack a request. Its tensors refer to shared memory."""
     wanted = None
     if frame.outputs is not None:
         wanted = [RequestOutput.of(name, _unpack_parameters(packed)) for name, packed in frame.outputs]
@@ -74,7 +74,7 @@ def unpack_request(frame: PackedRequest, view: View) -> InferenceRequest:
 
 
 def pack_response(response: InferenceResponse, put: Put) -> PackedResponse:
-    """Pack a checked response; large tensors go into shared memory."""
+    """Pack a validated response, with large tensors in shared memory."""
     return PackedResponse(
         response.model_name,
         response.model_version,
@@ -85,14 +85,14 @@ def pack_response(response: InferenceResponse, put: Put) -> PackedResponse:
 
 
 def unpack_response(frame: PackedResponse, view: View) -> InferenceResponse:
-    """Unpack a response; its tensors refer to shared memory."""
+    """Unpack a response. Its tensors refer to shared memory."""
     outputs = [_unpack_tensor(ResponseOutput, tensor, view) for tensor in frame.outputs]
     parameters = _unpack_parameters(frame.parameters)
     return InferenceResponse.of(frame.model_name, outputs, frame.model_version, frame.id, parameters)
 
 
 def places_in(tensors: list[PackedTensor]) -> list[int]:
-    """The places in shared memory of the tensors of an unsent frame."""
+    """Return the places in shared memory that the tensors of an unsent frame occupy."""
     placed = (tensor.data for tensor in tensors if tensor.form & FORM != VALUES)
     return [data[0] for data in placed if isinstance(data, tuple)]
 

@@ -1,4 +1,4 @@
-"""One front end, for a worker: its link, its calls, and the shared memory."""
+"""The connection of a worker to one front end: its link, calls and shared memory."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from ...processes.frames import pack_failure, unpack_failure
 from ...processes.shared_memory import Memory
 from ...types.forms import OutputForm
 from ..execution.local import Local
-from ..execution.responses import cause, translated
+from ..execution.responses import cause, translate_error
 from . import frames
 from .instance import Instance, Models, RemoteRequests, ResponseSender, WorkerCall
 from .packing import unpack_request
@@ -20,7 +20,7 @@ from .routes import RouteExchanges
 
 
 class ConnectedFrontEnd:
-    """Runs the calls of one front end. `more` has the handlers of frames that are not calls."""
+    """Runs the calls of one front end. `more` handles frames that do not belong to calls."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class ConnectedFrontEnd:
         self._cancelled: set[int] = set()
         self._routes = RouteExchanges()
         self._forms: dict[OutputForm, int] = {}
-        """The numbers of the forms of values that the front end knows."""
+        """Forms that were sent to the front end, and their numbers."""
         handlers: Handlers = {
             frames.Open: self._open,
             frames.More: self._more,
@@ -62,7 +62,7 @@ class ConnectedFrontEnd:
         request = unpack_request(frame.request, self._incoming.view)
         instance = self._models.instances.get(frame.instance)
         if instance is None:
-            self.send(frames.Failed(frame.call, pack_failure(_unloaded())))
+            self.send(frames.Failed(frame.call, pack_failure(_unload_error())))
             return
         local = instance.local
         for mark in self._models.marks:
@@ -73,20 +73,20 @@ class ConnectedFrontEnd:
             call, frame, more, self._link, self._outgoing, self._forms
         )
         task = call.task = self._loop.create_task(sender.run(instance.handler))
-        task.add_done_callback(partial(self._done, sender, instance))
+        task.add_done_callback(partial(self._forget_call, sender, instance))
 
-    def _done(self, sender: ResponseSender, instance: Instance, task: "asyncio.Task[None]") -> None:
+    def _forget_call(self, sender: ResponseSender, instance: Instance, task: "asyncio.Task[None]") -> None:
         number = sender.number
         del self._calls[number]
         if self._cancelled:
             self._cancelled.discard(number)
         if task.cancelled():
-            # Cancelled before its first step, so it never ran.
-            instance.meters.queue.left(sender.call.expired)
+            # It was cancelled before its first step, so it never ran.
+            instance.meters.queue.count_early_exit(sender.call.expired)
             self.send(frames.Ended(number))
 
     def _more(self, frame: frames.More) -> None:
-        # Unpacked even without a caller, because dropping the tensors frees their places.
+        # Unpacked even without a caller, because this frees the tensors' places in shared memory.
         request = None if frame.request is None else unpack_request(frame.request, self._incoming.view)
         sender = self._calls.get(frame.call)
         if sender is None or sender.more is None:
@@ -96,7 +96,7 @@ class ConnectedFrontEnd:
             return
         for mark in self._models.marks:
             mark(request, sender.call.model)
-        sender.more.came(request)
+        sender.more.receive(request)
 
     def _credit(self, frame: frames.Credit) -> None:
         sender = self._calls.get(frame.call)
@@ -113,8 +113,8 @@ class ConnectedFrontEnd:
         local = self._local(frame.instance)
         try:
             return (await local.metadata()).model_dump_json().encode()
-        except BaseException as error:  # model code may raise anything
-            raise translated(error, local.settings.name, None) from cause(error)
+        except BaseException as error:  # Model code may raise anything.
+            raise translate_error(error, local.settings.name, None) from cause(error)
 
     def _call_route(self, frame: frames.CallRoute) -> Awaitable[frames.RouteResponse]:
         return self._routes.start(frame.exchange, self._ask(frame))
@@ -123,30 +123,30 @@ class ConnectedFrontEnd:
         local = self._local(frame.instance)
         for edge in self._models.edges:
             edge.route(frame.request.headers)
-        return await local.ask(frame.request)
+        return await local.call_route(frame.request)
 
     def _local(self, number: int) -> Local:
         instance = self._models.instances.get(number)
         if instance is None:
-            raise _unloaded()
+            raise _unload_error()
         return instance.local
 
     def end(self) -> None:
-        """The front end has ended. Cancel its calls."""
+        """Cancel all calls, because the front end has exited."""
         self._link.close()
         self._routes.end()
         for sender in self._calls.values():
             sender.call.end(ClientLeft())
-        self.spawn(self._let_go())
+        self.spawn(self._close_memory())
 
-    async def _let_go(self) -> None:
-        """Release its memory when no call writes there."""
+    async def _close_memory(self) -> None:
+        """Close the shared memory, once no call can write to it."""
         while tasks := [sender.call.task for sender in self._calls.values() if sender.call.task is not None]:
             await asyncio.wait(tasks)
             await asyncio.sleep(0)
         self._memory.close()
 
 
-def _unloaded() -> WorkerLost:
-    """The model is unloaded, and the caller does not know it yet."""
+def _unload_error() -> WorkerLost:
+    """Return the error for a model that was unloaded before its caller was notified."""
     return WorkerLost("The worker process does not have the model of this request any more.")

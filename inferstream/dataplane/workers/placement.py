@@ -1,4 +1,4 @@
-"""Decides where each model runs: in the server, or in a group of workers."""
+"""Placement of models: in the server process, or in a group of workers."""
 
 import asyncio
 import logging
@@ -13,15 +13,16 @@ from ... import processors
 from ...errors import ModelLoadFailed
 from ...functions.injection import replacements_var
 from ...processes.devices import VARIABLE, visible_devices
-from ...repository.environments import environment_of, python_in
+from ...repository.environments import find_environment, find_python
+from ...repository.trust import check_model
 from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
 from ..access import Authority
 from ..execution.base import BuildRouteHandler, Execution
 from ..execution.local import Local
 from ..residency import HOST, Residency
-from ..stages.live import limit_of
-from .memory import held_by
+from ..stages.live import time_limit
+from .memory import measure_memory
 
 if TYPE_CHECKING:
     from ...processes.spawning import Program
@@ -65,14 +66,14 @@ class Placements:
         self.residency = Residency(
             {**limits, **settings.max_device_memory},
             settings.idle_unload,
-            partial(held_by, devices=bool(settings.max_device_memory)),
+            partial(measure_memory, devices=bool(settings.max_device_memory)),
             lambda: [] if self._spares is None else self._spares.processes,
             calls_evict=access.calls_evict,
             names_models=not access.restricts,
         )
 
     def start(self) -> None:
-        """Start the spare workers that the settings ask for, on the running event loop."""
+        """Start the spare workers from the settings, on the running event loop."""
         if self._settings.spare_workers and self._others is None:
             from .spares import Spares
 
@@ -80,10 +81,14 @@ class Placements:
             self._spares.fill()
 
     async def load(self, settings: ModelSettings) -> Execution:
-        """Load a model in this process or in workers. Raises ModelLoadFailed."""
+        """Load a model in this process or in workers.
+
+        Raises ModelLoadFailed, or InvalidSettings if a list of trusted runtimes forbids the model.
+        """
+        check_model(settings)  # before an environment is unpacked
         if settings.input_validation == "auto" and self._settings.status_profile == "triton":
             settings = settings.model_copy(update={"input_validation": "strict"})
-        environment = await environment_of(settings, Path(self._settings.environments_dir))
+        environment = await find_environment(settings, Path(self._settings.environments_dir))
         devices = await _devices(settings)
         workers = self._workers(settings, devices)
         leaves = settings.may_leave(self._settings)
@@ -104,9 +109,9 @@ class Placements:
         if workers == 0:
             timeout = self._settings.model_load_timeout
             return await Local.load(settings, timeout, self._build_route_handler)
-        from .pool import Pool  # late: only workers need it
+        from .pool import Pool  # Imported lazily: only models in workers need it.
 
-        limit = limit_of(settings, self._settings)
+        limit = time_limit(settings, self._settings)
         pool = f"{settings.name} {next(_own_pools)}" if leaves or devices else self._pool(settings)
         group = self._group(Placement(workers, environment, pool, devices))
         if leaves:
@@ -117,7 +122,7 @@ class Placements:
         return Pool(settings, group, instance, loaded, limit)
 
     def _group(self, placement: Placement) -> "WorkerGroup":
-        """The group of this placement. Forgets groups without models."""
+        """Return the group for a placement. Also drops groups without models."""
         from .group import WorkerGroup
 
         self._groups = {placement: group for placement, group in self._groups.items() if not group.empty}
@@ -129,7 +134,10 @@ class Placements:
         return self._groups[placement]
 
     def _workers(self, settings: ModelSettings, devices: tuple[str, ...]) -> int:
-        """The number of workers, at least one for each device where the model does not say. Raises ModelLoadFailed."""
+        """Return the number of workers for a model: by default, at least one per device.
+
+        Raises ModelLoadFailed if the model has devices but no workers.
+        """
         workers = settings.parallel_workers
         if workers is None:
             return max(self._settings.parallel_workers, len(devices))
@@ -141,7 +149,7 @@ class Placements:
         return max(workers, 0)
 
     def _pool(self, settings: ModelSettings) -> str | None:
-        """The name of a model's pool. A model with its own number of workers shares none."""
+        """Return the name of a model's pool. Models with a different number of workers get a separate pool."""
         parameters = settings.parameters
         if parameters is not None and parameters.inference_pool_gid:
             return parameters.inference_pool_gid
@@ -156,7 +164,7 @@ class Placements:
             variables |= self._meters.files.variables()
         python = sys.executable
         if placement.environment is not None:
-            python = str(python_in(placement.environment))
+            python = str(find_python(placement.environment))
             variables["VIRTUAL_ENV"] = str(placement.environment)
             variables["PATH"] = os.pathsep.join(
                 (str(placement.environment / "bin"), os.environ.get("PATH", ""))
@@ -169,7 +177,7 @@ class Placements:
         return [Program(self._worker_script, python, own) for own in each]
 
     async def stop(self, limit: float) -> bool:
-        """End all remaining workers within `limit` seconds; False if one was killed."""
+        """Stop all remaining workers within `limit` seconds. Returns False if one had to be killed."""
         self.residency.stop()
         ending = [group.end(limit) for group in self._groups.values()]
         if self._spares is not None:
@@ -181,16 +189,16 @@ class Placements:
 
 
 async def _devices(settings: ModelSettings) -> tuple[str, ...]:
-    """The devices of a model's workers; none where it names none, or where there are none for `auto`."""
+    """Return the devices of a model's workers. Empty if it names none, or if `auto` finds none."""
     if settings.devices != "auto":
         return tuple(settings.devices)
     devices = await asyncio.to_thread(visible_devices)
-    logger.info("model %s: devices %s", settings.name, ", ".join(devices) or "auto, and there are none")
+    logger.info("model %s: devices %s", settings.name, ", ".join(devices) or "none found (auto)")
     return devices
 
 
 def _threads(workers: int) -> dict[str, str]:
-    """A share of the cores for the numerical libraries of each worker, which otherwise start a thread per core."""
+    """Return environment variables that limit numerical libraries to the worker's share of the cores."""
     if "OMP_NUM_THREADS" in os.environ:
         return {}
     return {"OMP_NUM_THREADS": str(max(1, processors.available() // workers))}

@@ -1,4 +1,4 @@
-"""One call that runs in a worker, for the server."""
+"""A call that runs in a worker, as seen by the server."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,29 +17,31 @@ from .frames import Cancel, Credit, Full, More, Open, Wanted
 from .packing import pack_request, places_in
 
 CLOSE_LIMIT = 5.0
-"""Seconds that a caller waits for a model's `finally`."""
+"""Time that a caller waits for a model's `finally` blocks, in seconds."""
 
 OVERDUE = 1.0
-"""Seconds after its time limit at which a call that still runs counts as hung."""
+"""Time after its limit, in seconds, at which a call that is still running counts as hung."""
 
 ABANDONED = 30.0
-"""Seconds that a call without a caller may run on in its worker."""
+"""Time that a call without a caller may continue in its worker, in seconds."""
 
 
 class RemoteCall(Channel[InferenceResponse]):
     """Receives the responses of a call, and is the iterator of its stream.
 
-    `window` bounds the responses that wait here. `hung` is called when the call runs on in the worker after its cancel:
-    long after that, or soon after its `limit` of seconds.
+    `window` is the maximum number of responses that are buffered here. `hung` is called if the call is still
+    running in the worker after it was cancelled: `ABANDONED` seconds later, or `OVERDUE` seconds after its
+    time limit, whichever is first.
     """
 
     cancelled = False
-    # Class attributes, because most calls never change them: setting them would cost a tenth of a small request.
+    # Class attributes, because most calls never change them, and assigning them takes a tenth of the time of
+    # a small request.
     _feeding: asyncio.Task[None] | None = None
     _overdue: asyncio.TimerHandle | None = None
     _single = False
     _unpaid = 0
-    """Responses that were taken, and for which the worker has no credit yet."""
+    """Number of consumed responses that have not been credited to the worker yet."""
     _wanted: asyncio.Semaphore | None = None
     _watched = True
     _worker_waits = False
@@ -85,14 +87,14 @@ class RemoteCall(Channel[InferenceResponse]):
             raise
         if more:
             self._wanted = asyncio.Semaphore(0)
-            self._feeding = self._loop.create_task(self._feed(call, arena, self._wanted))
+            self._feeding = self._loop.create_task(self._send_requests(call, arena, self._wanted))
 
-    async def opened(self) -> Reply:
-        """The reply, when its first response exists. Raises the model's error, or WorkerLost."""
+    async def wait_for_reply(self) -> Reply:
+        """Return the reply, once its first response exists. Raises the model's error, or WorkerLost."""
         try:
             while self.open and not self._items:
                 await self.news()
-        except BaseException:  # a cancelled call too
+        except BaseException:  # Including cancellation.
             self.cancel()
             raise
         if self._single:
@@ -103,7 +105,7 @@ class RemoteCall(Channel[InferenceResponse]):
             raise self._end()
         return StreamReply(None, self)
 
-    def _taken(self) -> None:
+    def _after_take(self) -> None:
         self._unpaid += 1
         if self._unpaid * 2 >= self._bound or (self._worker_waits and not self._items):
             self._give_credit()
@@ -114,14 +116,14 @@ class RemoteCall(Channel[InferenceResponse]):
             self._link.send(Credit(self.number, self._unpaid))
             self._unpaid = 0
 
-    def full(self, _: Full) -> None:
-        """The worker waits until responses are taken. A few large responses can fill its window."""
+    def handle_full(self, _: Full) -> None:
+        """Grant credit to a worker whose window is full. A few large responses can fill it."""
         self._worker_waits = True
         if self._unpaid and not self._items:
             self._give_credit()
 
     async def aclose(self) -> None:
-        """Close the model's generator, and wait for its `finally` for at most `CLOSE_LIMIT` seconds."""
+        """Close the model's generator, and wait for its `finally` blocks for up to `CLOSE_LIMIT` seconds."""
         self._items.clear()
         if not self.open:
             return
@@ -146,30 +148,30 @@ class RemoteCall(Channel[InferenceResponse]):
             overdue = min(overdue, self._opened + self._limit + OVERDUE)
         self._overdue = self._loop.call_at(overdue, self._hung)
 
-    def came(self, response: InferenceResponse, last: bool) -> None:
+    def receive(self, response: InferenceResponse, last: bool) -> None:
         if last:
             self._single = True
             self._items.append(response)
-            self.finished()
+            self.finish()
         elif not self.cancelled:
             self.put(response)
 
-    def finished(self, error: InferstreamError | None = None) -> None:
-        """The call has left the worker."""
+    def finish(self, error: InferstreamError | None = None) -> None:
+        """End the call, because it has left the worker."""
         self.end(error)
         if self._feeding is not None:
             self._feeding.cancel()
         if self._overdue is not None:
             self._overdue.cancel()
 
-    def wanted(self, frame: Wanted) -> None:
-        """The model needs more of the later requests."""
+    def request_more(self, frame: Wanted) -> None:
+        """Let `_send_requests` send `frame.count` more requests, because the model needs them."""
         if self._wanted is not None:
             for _ in range(frame.count):
                 self._wanted.release()
 
-    async def _feed(self, call: Call, arena: Outgoing, wanted: asyncio.Semaphore) -> None:
-        """Send the later requests when the model needs them, and then their end or error."""
+    async def _send_requests(self, call: Call, arena: Outgoing, wanted: asyncio.Semaphore) -> None:
+        """Send the later requests as the model needs them, followed by their end or an error."""
         assert call.more is not None
         try:
             while True:

@@ -1,4 +1,4 @@
-"""Runs a model that may leave memory, in workers of its own."""
+"""Models on demand: they run in dedicated workers, and can be evicted from memory."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -20,10 +20,10 @@ Result = TypeVar("Result")
 
 
 class OwnWorkers:
-    """The workers of one model, which end when it leaves memory and start when it comes back."""
+    """The dedicated workers of one model. They stop when it is evicted, and start when it is loaded."""
 
     loaded: Loaded
-    """What the first load has told; not set before."""
+    """The description from the first load. Unset before that."""
 
     def __init__(self, settings: ModelSettings, group: WorkerGroup) -> None:
         self._settings = settings
@@ -33,18 +33,18 @@ class OwnWorkers:
     def processes(self) -> list[int]:
         return self._group.processes
 
-    async def bring(self) -> None:
+    async def start(self) -> None:
         if self.instance:
             await self._group.wake(self._settings.name, self.instance)
         else:
             self.instance, self.loaded = await self._group.load(self._settings)
 
-    async def take(self) -> None:
+    async def stop(self) -> None:
         await self._group.sleep(self.instance)
 
 
 class ResidentPool(Pool):
-    """A pool whose calls wait for the model to come into memory. It is ready when it is not there."""
+    """A pool whose calls wait until the model is in memory. It counts as ready even while it is evicted."""
 
     resident: Resident
 
@@ -65,12 +65,12 @@ class ResidentPool(Pool):
     async def load(
         cls, settings: ModelSettings, group: WorkerGroup, limit: float | None, residency: Residency
     ) -> "ResidentPool":
-        """Load a model when there is room. Raises ModelLoadFailed, OutOfMemory."""
+        """Load a model once there is enough memory. Raises ModelLoadFailed or OutOfMemory."""
         own = OwnWorkers(settings, group)
         resident = residency.add((settings.name, settings.version), own, settings.pinned)
         try:
             await residency.load(resident)
-        except BaseException:  # a cancelled load too
+        except BaseException:  # Including cancellation.
             await residency.remove(resident)
             if own.instance:
                 await group.unload(own.instance)
@@ -79,60 +79,60 @@ class ResidentPool(Pool):
 
     @property
     def ready(self) -> bool:
-        """False while its workers say that it is not. It is ready without a worker, which its calls wait for."""
+        """False only if its workers report that it is not ready. Without a worker, calls wait."""
         own = self._instance
-        return not self.resident.loaded or self.group.ready(own) or not self.group.has_now(own)
+        return not self.resident.loaded or self.group.ready(own) or not self.group.has_model(own)
 
     async def __call__(self, call: Call) -> Reply:
         await self._enter()
         try:
             reply = await super().__call__(call)
-        except BaseException:  # a cancelled call too
-            self.resident.left()
+        except BaseException:  # Including cancellation.
+            self.resident.leave()
             raise
         if not reply.single:
             return reply.watch(self.resident)
-        self.resident.left()
+        self.resident.leave()
         return reply
 
     async def _enter(self) -> None:
-        """Begin a use of the model, when a worker has it. Raises ModelNotReady, OutOfMemory, WorkerLost."""
+        """Start a use of the model, once a worker has it. Raises ModelNotReady, OutOfMemory or WorkerLost."""
         try:
             await self.resident.enter()
         except ModelLoadFailed:
             raise ModelNotReady(self.settings.name, self.settings.version, failed=True) from None
         if not self.group.ready(self._instance):
             try:
-                await self._present()  # its worker may have died, and is then being replaced
+                await self._wait_for_worker()  # Its worker may have died. Then it is being replaced.
                 if not self.ready:
                     raise ModelNotReady(self.settings.name, self.settings.version)
-            except BaseException:  # a cancelled call too
-                self.resident.left()
+            except BaseException:  # Including cancellation.
+                self.resident.leave()
                 raise
 
     async def metadata(self) -> MetadataModelResponse:
         if self._metadata is not None:
             return self._metadata
-        return await self._using(super().metadata)
+        return await self._run_in_memory(super().metadata)
 
-    async def ask(self, request: HttpRequest) -> HttpResponse:
+    async def call_route(self, request: HttpRequest) -> HttpResponse:
         await self._enter()
         try:
-            response = await super().ask(request)
-        except BaseException:  # a cancelled request too
-            self.resident.left()
+            response = await super().call_route(request)
+        except BaseException:  # Including cancellation.
+            self.resident.leave()
             raise
         if response.rest is not None:
             return response._replace(rest=_UsingBody(response.rest, self.resident))
-        self.resident.left()
+        self.resident.leave()
         return response
 
-    async def _using(self, act: Callable[[], Awaitable[Result]]) -> Result:
+    async def _run_in_memory(self, act: Callable[[], Awaitable[Result]]) -> Result:
         await self._enter()
         try:
             return await act()
         finally:
-            self.resident.left()
+            self.resident.leave()
 
     def meter(self, meters: ModelMeters) -> None:
         super().meter(meters)
@@ -144,7 +144,7 @@ class ResidentPool(Pool):
 
 
 class _UsingBody:
-    """A streamed response body, which keeps its model in memory until it is closed."""
+    """A streamed response body that keeps its model in memory until it is closed."""
 
     def __init__(self, body: ResponseBody, resident: Resident) -> None:
         self._resident = resident
@@ -155,4 +155,4 @@ class _UsingBody:
         try:
             await self._body.aclose()
         finally:
-            self._resident.left()
+            self._resident.leave()

@@ -1,4 +1,4 @@
-"""Requests to custom routes of models in workers: both ends of one link."""
+"""Custom routes of models in workers: both ends of the link."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -10,7 +10,7 @@ from .frames import CallRoute, LeaveRoute, ReadBody, RouteResponse
 
 
 async def call_route(endpoint: Endpoint, instance: int, exchange: int, request: HttpRequest) -> HttpResponse:
-    """Call a route in a worker, which learns of a cancel. Raises WorkerLost, or the model's error."""
+    """Call a route in a worker, and notify it of a cancellation. Raises WorkerLost, or the model's error."""
     try:
         response = await endpoint.ask(CallRoute(instance, exchange, request))
     except asyncio.CancelledError:
@@ -21,7 +21,7 @@ async def call_route(endpoint: Endpoint, instance: int, exchange: int, request: 
 
 
 class _RemoteBody:
-    """The rest of a response body in a worker. The worker runs ahead of its reader by the bound of its route."""
+    """The rest of a response body in a worker. The worker reads ahead up to the limit of the route."""
 
     def __init__(self, endpoint: Endpoint, exchange: int) -> None:
         self._endpoint = endpoint
@@ -35,11 +35,11 @@ class _RemoteBody:
 
 
 class RouteExchanges:
-    """The exchanges of one front end, for a worker."""
+    """The route requests of one front end, in a worker."""
 
     def __init__(self) -> None:
         self._tasks: dict[int, asyncio.Task[RouteResponse]] = {}
-        """Those without a response."""
+        """Exchanges whose response is pending."""
         self._bodies: dict[int, ResponseBody] = {}
         self._closing = Tasks()
 
@@ -66,6 +66,6 @@ class RouteExchanges:
             task.cancel()
 
     def end(self) -> None:
-        """Leave all of them, because their front end has ended."""
+        """Abandon all exchanges, because the front end has exited."""
         for exchange in [*self._tasks, *self._bodies]:
             self.leave(LeaveRoute(exchange))

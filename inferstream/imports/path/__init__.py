@@ -1,1 +1,1 @@
-"""A folder for the import path, with the modules that model folders are imported through."""
+"""Modules for importing model folders. This folder is added to `sys.path`."""

@@ -1,4 +1,4 @@
-"""Standard library functions that look up packages by name, for code in model folders.
+"""Standard library functions that look up packages by name, adapted for code in model folders.
 
 This file is also imported in the processes of a pool.
 """
@@ -18,19 +18,19 @@ def install_lookups(full_name: Callable[[str], str]) -> None:
     find_spec, get_data = importlib.util.find_spec, pkgutil.get_data
 
     @wraps(find_spec)
-    def find_spec_of(name: str, package: str | None = None) -> Any:
+    def find_spec_in_folder(name: str, package: str | None = None) -> Any:
         return find_spec(full_name(name), package)
 
     @wraps(get_data)
-    def get_data_of(package: str, resource: str) -> bytes | None:
+    def get_data_in_folder(package: str, resource: str) -> bytes | None:
         return get_data(full_name(package), resource)
 
-    importlib.util.find_spec, pkgutil.get_data = find_spec_of, get_data_of
+    importlib.util.find_spec, pkgutil.get_data = find_spec_in_folder, get_data_in_folder
 
 
 def distributions_in(paths: Sequence[str], name: str | None) -> Iterator["Distribution"]:
-    """Yield the distributions in these folders and archives; with `name`, only those with this name."""
-    from importlib.metadata import DistributionFinder, MetadataPathFinder  # late: most models ask for none
+    """Yield the distributions in these folders and archives, or only those called `name` if it is set."""
+    from importlib.metadata import DistributionFinder, MetadataPathFinder  # lazy: few models use it
 
     context = DistributionFinder.Context(name=name, path=[*paths])
     yield from MetadataPathFinder.find_distributions(context)

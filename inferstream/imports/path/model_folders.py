@@ -1,11 +1,14 @@
-"""Imports each model folder under a package name of its own, so models may have modules of the same name.
+"""Import of each model folder under a unique package name, so models can have modules with the same name.
 
-`/models/iris/utils.py` is imported as `model_folders._2fmodels_2firis.utils`. The name contains the path, so pickles of
-its classes and functions also work in the processes of a pool. For them, the folder of this file is on `sys.path`, and
-it needs only the standard library.
-In modules of a model folder, `import utils` finds the folder's own module first, then those of folders below it that
-are on `sys.path`, as `model_folders._2fmodels_2firis._2fmodels_2firis_2fsrc.utils`. Pickles of training scripts contain
-plain names (`utils`, `__main__`). These stand for the modules of the model whose code is on the stack, or that loads.
+`/models/iris/utils.py` is imported as `model_folders._2fmodels_2firis.utils`. The name contains the path, so
+pickles of its classes and functions also work in the processes of a pool. For them, the folder of this file
+is on `sys.path`, and it only needs the standard library.
+
+In modules of a model folder, `import utils` first finds the folder's own module, then modules in subfolders
+that are on `sys.path`, imported as `model_folders._2fmodels_2firis._2fmodels_2firis_2fsrc.utils`.
+
+Pickles written by training scripts contain plain names (`utils`, `__main__`). They refer to the modules of
+the model whose code is on the stack or that is being loaded.
 """
 
 import builtins
@@ -26,32 +29,35 @@ from typing import TYPE_CHECKING, Any
 if __package__:
     from . import folder_lookups as lookups
     from . import owned_folders as owned
-else:  # in a process of a pool
+else:  # in a pool process
     import folder_lookups as lookups  # type: ignore[import-not-found,no-redef]
     import owned_folders as owned  # type: ignore[import-not-found,no-redef]
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-__path__: list[str] = []  # makes this module a package
+__path__: list[str] = []  # turns this module into a package
 
 IMPORT_SYSTEM = ("importlib", "importlib._bootstrap", "inferstream.imports.folders", __name__)
-"""Modules whose frames are between an import and the code that asks for it."""
+"""Modules whose frames are between an import and the code that requests it."""
 
 FIND_CLASS: CodeType = pickle._Unpickler.find_class.__code__
-"""The code that looks up names for unpicklers in Python, such as joblib's."""
+"""The function that looks up names in pure Python unpicklers, for example in joblib."""
 
 INSTALLED_IN = ("site-packages", "dist-packages")
-"""Folders of installed packages; the second is Debian's."""
+"""The names of folders with installed packages. Debian uses the second one."""
 
 _loading: ContextVar[str] = ContextVar("model_folder_loading", default="")
-"""The package of the model that loads here."""
+"""The package of the model that is being loaded in this context."""
 
 _mains: dict[str, dict[str, Any]] = {}
-"""What the code of each package has set in `__main__`."""
+"""The attributes that the code of each package has set in `__main__`."""
 
 _programs: dict[str, bool] = {}
-"""Whether the module of each plain name belongs to the program, for those of `install` and those in model folders."""
+"""Whether the module of each plain name belongs to the program, not to a model.
+
+Contains the modules imported before `install`, and modules inside model folders.
+"""
 
 
 def import_own(package: str, name: str) -> ModuleType:
@@ -67,15 +73,15 @@ def import_own(package: str, name: str) -> ModuleType:
 
 @contextmanager
 def loading_from(folder: str, artefact: str = "") -> Iterator[None]:
-    """Resolve plain names in pickles for the model of this folder, in the block and what it starts.
+    """Resolve plain names in pickles for the model in this folder, in the block and in tasks that it starts.
 
-    Folders on `sys.path` below `artefact`, the folder of its files, belong to the model too.
+    Folders on `sys.path` below `artefact`, the folder of the model's files, also belong to the model.
     """
-    package = owned.package_of(folder)
+    package = owned.package_name(folder)
     owned.packages.setdefault(package, {package: None})
     if artefact and owned.artefacts.get(package) != artefact:
         owned.artefacts[package] = artefact
-        owned.roots_of.cache_clear()
+        owned.path_prefixes.cache_clear()
     token = _loading.set(package)
     try:
         yield
@@ -84,47 +90,51 @@ def loading_from(folder: str, artefact: str = "") -> Iterator[None]:
 
 
 def find_package(package: str, name: str) -> str:
-    """The package with the module that `name` stands for in the code of `package`; empty if there is none."""
+    """Return the package of the module to which `name` refers in the code of `package`, or "" without one."""
     owning = next(iter(owned.find_packages(package, name)), "")
-    is_imported = owning != package and name.partition(".")[0] in sys.modules and _elsewhere(name)
+    is_imported = owning != package and name.partition(".")[0] in sys.modules and _find_outside_file(name)
     return "" if is_imported else owning
 
 
 def _package_in(namespace: Any) -> str:
-    """The package of the code with these globals; empty for other code."""
+    """Return the package of the code with these globals, or "" if it is not model code."""
     name = namespace.get("__name__")
-    if name == "__main__":  # code in a pickle
+    if name == "__main__":  # code from a pickle
         return _loading.get()
     if not isinstance(name, str) or not name.startswith(owned.PREFIX):
         package = _package_with(str(namespace.get("__file__"))) if owned.packages else ""
-        return "" if package and _is_programs(name, namespace) else package
+        return "" if package and _belongs_to_program(name, namespace) else package
     return owned.PREFIX + name[len(owned.PREFIX) :].partition(".")[0]
 
 
 @lru_cache(maxsize=4096)
 def _package_with(file: str) -> str:
-    """The package of code that was imported by the path of its file; empty for other code."""
+    """Return the package of code that was imported by its file path, or "" if it is not model code."""
     if any(name in file for name in INSTALLED_IN) or file.startswith(owned.NEVER_OF_A_MODEL):
         return ""
-    packages = [each for each in [*owned.packages] if file.startswith(owned.roots_of(each))]
-    return max(packages, key=lambda each: (file.startswith(owned.folder_of(each)), len(each)), default="")
+    packages = [each for each in [*owned.packages] if file.startswith(owned.path_prefixes(each))]
+    return max(packages, key=lambda each: (file.startswith(owned.find_folder(each)), len(each)), default="")
 
 
-def _is_programs(name: Any, namespace: Any) -> bool:
-    """Whether the module with these globals is not a model's: no model code was on the stack when it was first seen.
+def _belongs_to_program(name: Any, namespace: Any) -> bool:
+    """Whether the module with these globals belongs to the program, not to a model.
 
-    A program that serves models may have its own code, such as its tests, in or below the folder of a model.
+    It does if no model code was on the stack when the module was first seen. A program that serves models may
+    have its own code, such as tests, in or below a model folder.
     """
     if getattr(_plain_module(name), "__dict__", None) is not namespace:
-        return False  # executed by its path
+        return False  # executed by its file path
     if name not in _programs:
-        _programs[name] = True  # for the walk through the stack
+        _programs[name] = True  # set first, because `_owner` walks the stack and calls this function
         _programs[name] = not _owner()
     return _programs[name]
 
 
 def _owner() -> str:
-    """The package of the innermost model code on the stack, or else of the model that loads; empty if unknown."""
+    """Return the package of the innermost model code on the stack, or of the model being loaded.
+
+    Returns "" if there is neither.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if package := _package_in(frame.f_globals):
@@ -133,41 +143,41 @@ def _owner() -> str:
     return _loading.get()
 
 
-def _owner_of(name: str) -> str:
-    """The package with the module that the plain `name` stands for here; empty if no model has it.
+def _find_owner(name: str) -> str:
+    """Return the package with the module that a plain name refers to here, or "" if no model has it.
 
-    Raises ImportError if several have one, and nothing says which is meant.
+    Raises ImportError if several models have one and the name is ambiguous.
     """
     if (owner := _owner()) and (owning := find_package(owner, name)):
         return owning
     candidates = [owning for package in [*owned.packages] if (owning := find_package(package, name))]
-    if not candidates or _elsewhere(name) or (not owner and _plain_module(name)):
+    if not candidates or _find_outside_file(name) or (not owner and _plain_module(name)):
         return ""
     if owner:
-        where = f"the model in {owned.folder_of(owner)} has none"
+        where = f"the model in {owned.find_folder(owner)} has none"
     elif len(candidates) > 1:
         where = "import it in model code, and not in a thread that only unpickles"
     else:
         return candidates[0]
-    files = ", ".join(os.path.join(owned.folder_of(each), name.partition(".")[0]) for each in candidates)
+    files = ", ".join(os.path.join(owned.find_folder(each), name.partition(".")[0]) for each in candidates)
     raise ImportError(f"the module {name} is one of a model ({files}); {where}", name=name)
 
 
 def _full_name(name: str) -> str:
-    """Return the name in `sys.modules` of the module that the calling code means by `name`."""
+    """Return the name in `sys.modules` of the module to which `name` refers in the calling code."""
     owner = "" if name.startswith((".", owned.PREFIX)) else _owner()
     owning = find_package(owner, name) if owner else ""
     return f"{owning}.{name}" if owning else name
 
 
 def _plain_module(name: str) -> ModuleType | None:
-    """The module that the program itself has imported by this name; None if there is none."""
+    """Return the module that the program itself imported under this name, or None."""
     module = sys.modules.get(name)
     return module.plain if isinstance(module, PlainName) else module
 
 
-def _elsewhere(name: str) -> str:
-    """The file of the module of this plain name outside of model folders; empty if there is none."""
+def _find_outside_file(name: str) -> str:
+    """Return the file of the module with this plain name outside model folders, or ""."""
     top = name.partition(".")[0]
     module = sys.modules.get(top)
     if isinstance(module, PlainName):
@@ -175,11 +185,11 @@ def _elsewhere(name: str) -> str:
     spec = getattr(module, "__spec__", None) if module else _bootstrap._find_spec(top, None)  # type: ignore[attr-defined]
     folders = getattr(spec, "submodule_search_locations", None) or [module or spec or ""]
     origin = str(getattr(spec, "origin", None) or next(iter(folders)))
-    return "" if any(origin.startswith(owned.roots_of(each)) for each in [*owned.packages]) else origin
+    return "" if any(origin.startswith(owned.path_prefixes(each)) for each in [*owned.packages]) else origin
 
 
 class ModelFolderFinder(MetaPathFinder):
-    """Finds model folders, and the modules in them."""
+    """An import finder for model folders and their modules."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -187,19 +197,19 @@ class ModelFolderFinder(MetaPathFinder):
         if not fullname.rpartition(".")[2].startswith(owned.ABSOLUTE):
             return None
         spec = ModuleSpec(fullname, None, is_package=True)
-        spec.submodule_search_locations = [owned.folder_of(fullname)]
+        spec.submodule_search_locations = [owned.find_folder(fullname)]
         return spec
 
     def find_distributions(self, context: Any) -> Iterable["Distribution"]:
-        if not (package := owned.current_of(_owner())):
+        if not (package := owned.latest_package(_owner())):
             return ()
         return lookups.distributions_in(owned.own_paths(package, context.path), context.name)
 
 
 class PlainName(ModuleType):
-    """Stands in `sys.modules` for the modules of one name in model folders. Unpicklers look there.
+    """A placeholder in `sys.modules` for all modules of one name in model folders, where unpicklers look.
 
-    For the program's own code it is the `plain` module, which the program imported by this name before.
+    For the program's own code it acts as `plain`, the module that the program had imported under this name.
     """
 
     def __init__(self, name: str, plain: ModuleType | None) -> None:
@@ -210,7 +220,7 @@ class PlainName(ModuleType):
         if name.startswith("__") and self.plain is None:
             raise AttributeError(name)
         try:
-            package = "" if name.startswith("__") else _owner_of(self.__name__)
+            package = "" if name.startswith("__") else _find_owner(self.__name__)
         except ImportError as error:
             raise AttributeError(str(error)) from None
         if not package:
@@ -221,7 +231,10 @@ class PlainName(ModuleType):
 
 
 class Main(ModuleType):
-    """The class of `__main__`. Each model sets its own attributes, and finds the classes of its training script."""
+    """The class of `__main__`.
+
+    Each model has separate attributes, including the classes of its training script.
+    """
 
     def __setattr__(self, name: str, value: Any) -> None:
         if owner := _owner():
@@ -230,32 +243,32 @@ class Main(ModuleType):
             super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or not (owner := owned.current_of(_owner())):
+        if name.startswith("__") or not (owner := owned.latest_package(_owner())):
             raise AttributeError(f"module '__main__' has no attribute {name!r}")
         if name in (own := _mains.get(owner, {})):
             return own[name]
         modules = [vars(module) for key, module in [*sys.modules.items()] if key.startswith(f"{owner}.")]
         having = [names for names in modules if name in names]
         if having and (having[0] is modules[0] or len({id(names[name]) for names in having}) == 1):
-            return having[0][name]  # the first is the model's own module
+            return having[0][name]  # the first one is the model's own module
         many = "several modules have it" if having else "no module has it"
         raise AttributeError(
-            f"a pickle needs {name} of __main__, and in {owned.folder_of(owner)} {many}; "
+            f"a pickle needs {name} of __main__, and in {owned.find_folder(owner)} {many}; "
             "import it in the model's module"
         )
 
 
-def _stand_in(name: str) -> bool:
-    """Let `sys.modules` have the plain name of a model's module; False if no model has it.
+def _add_placeholder(name: str) -> bool:
+    """Add the plain name of a model's module to `sys.modules`. Returns False if no model has it.
 
-    Raises ImportError if the name means another module too.
+    Raises ImportError if the name also refers to another module.
     """
     if owned.is_built_in(name.partition(".")[0]):  # such as `time`, which `datetime` imports on every call
         return False
-    package = _owner_of(name)
+    package = _find_owner(name)
     if not package or isinstance(sys.modules.get(name), PlainName):
         return bool(package)
-    if other := _elsewhere(name):
+    if other := _find_outside_file(name):
         own = import_own(package, name).__file__
         raise ImportError(
             f"a pickle refers to {name}, which is {own} and {other}; give one of them another name"
@@ -266,7 +279,10 @@ def _stand_in(name: str) -> bool:
 
 
 def _import_for(importer: Any, name: str, fromlist: Any) -> Any:
-    """Import for a statement in code with these globals. The top module is the result if there is no `fromlist`."""
+    """Run an import statement of code with the globals `importer`.
+
+    Returns the top-level module without `fromlist`, and None if the module is not the model's own.
+    """
     package = _package_in(importer)
     if not package or not (owning := find_package(package, name)):
         return None
@@ -281,19 +297,19 @@ _import = builtins.__import__
 def import_module_for_code(
     name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> Any:
-    """Replace `builtins.__import__`."""
+    """The replacement for `builtins.__import__`."""
     if level == 0:
-        # An empty list is what C code passes, such as the unpickler. It then reads `sys.modules`, as does Python code
+        # C code such as the unpickler passes an empty list and then reads `sys.modules`. So does Python code
         # that calls this function without globals.
         frame = sys._getframe(1)
         if fromlist == [] or (globals is None and frame.f_code is FIND_CLASS):
-            if _stand_in(name):
+            if _add_placeholder(name):
                 return sys.modules[name]
         elif (module := _import_for(globals or frame.f_globals, name, fromlist)) is not None:
             return module
-        elif globals is None and not _elsewhere(name) and _stand_in(name):
+        elif globals is None and not _find_outside_file(name) and _add_placeholder(name):
             top = name.partition(".")[0]
-            return sys.modules[top if not fromlist and _stand_in(top) else name]
+            return sys.modules[top if not fromlist and _add_placeholder(top) else name]
     module = _import(name, globals, locals, fromlist, level)
     if isinstance(module, PlainName):
         if module.plain is None:
@@ -303,7 +319,7 @@ def import_module_for_code(
 
 
 def _find_and_load(find: Any) -> Any:
-    """Wrap the import system's function, which `importlib.import_module` calls."""
+    """Wrap the function of the import system that `importlib.import_module` calls."""
 
     @wraps(find)
     def find_and_load(name: str, import_: Any) -> Any:
@@ -324,11 +340,11 @@ def _find_and_load(find: Any) -> Any:
             module = find(name, import_)
             if not isinstance(module, PlainName):
                 return module
-            if not (package := _owner_of(name)) and module.plain is not None:
+            if not (package := _find_owner(name)) and module.plain is not None:
                 return module.plain
-        except (ModuleNotFoundError, KeyError) as error:  # KeyError for a submodule of such a module
+        except (ModuleNotFoundError, KeyError) as error:  # KeyError for a submodule of a placeholder
             missing = getattr(error, "name", None) or error.args[0]
-            if not dynamic or not f"{name}.".startswith(f"{missing}.") or not (package := _owner_of(name)):
+            if not dynamic or not f"{name}.".startswith(f"{missing}.") or not (package := _find_owner(name)):
                 raise
         return import_own(package, name)
 
@@ -336,7 +352,7 @@ def _find_and_load(find: Any) -> Any:
 
 
 def install() -> None:
-    """Replace what import statements and `importlib.import_module` call, once in each process."""
+    """Patch import statements and `importlib.import_module`, once per process."""
     if builtins.__import__ is import_module_for_code:
         return
     _programs.update(dict.fromkeys(sys.modules, True))
@@ -353,7 +369,10 @@ def install() -> None:
 
 
 def share_start_method(multiprocessing: Any) -> None:
-    """Let model code choose how processes start although a reload or another model has chosen the same before."""
+    """Allow model code to set the start method again, to the same value.
+
+    A reload, or another model, may already have set it.
+    """
 
     def set_start_method(method: str | None, force: bool = False) -> None:
         if force or method != multiprocessing.get_start_method(allow_none=True):
@@ -363,7 +382,7 @@ def share_start_method(multiprocessing: Any) -> None:
 
 
 sys.modules.setdefault("model_folders", sys.modules[__name__])
-if __name__ == "model_folders":  # in a process of a pool
+if __name__ == "model_folders":  # in a pool process
     install()
     if "multiprocessing" in sys.modules:
         share_start_method(sys.modules["multiprocessing"])

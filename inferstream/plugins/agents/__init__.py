@@ -1,4 +1,4 @@
-"""Agents: JSON-RPC and MCP."""
+"""APIs for agents: JSON-RPC and the Model Context Protocol (MCP)."""
 
 from inferstream.ext import Extension
 
@@ -6,8 +6,8 @@ extension = Extension(
     "agents",
     requires=["page"],
     dialects={
-        "jsonrpc": "inferstream.jsonrpc.dialect:JsonRpc",
-        "jsonrpc-streams": "inferstream.jsonrpc.dialect:JsonRpcStreams",
-        "mcp": "inferstream.jsonrpc.mcp:Mcp",
+        "jsonrpc": "inferstream.plugins.agents.dialect:JsonRpc",
+        "jsonrpc-streams": "inferstream.plugins.agents.dialect:JsonRpcStreams",
+        "mcp": "inferstream.plugins.agents.mcp:Mcp",
     },
 )

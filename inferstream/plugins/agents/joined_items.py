@@ -1,12 +1,14 @@
-"""The items of a call as one JSON text, as they come."""
+"""Incremental JSON encoding of the items of a call."""
 
 from inferstream.ext.http import GatherLimit
 
 
 class JoinedItems:
-    """The JSON of the items of a call, joined as they come: each as bytes of its own would take over 1 KB.
+    """The JSON of a call's items.
 
-    `text` is the JSON of all items as one string, if all are strings.
+    The items are joined as they arrive, because each bytes object from orjson occupies over 1 KB.
+
+    If all items are strings, `text` is their concatenation as one JSON string.
     """
 
     __slots__ = ("_limit", "_text", "count", "joined", "last")
@@ -16,11 +18,11 @@ class JoinedItems:
         self._text = bytearray() if joins_text else None
         self.count = 0
         self.joined = bytearray()
-        """The items, with commas between them."""
+        """The items, separated by commas."""
         self.last = b""
 
     def add(self, item: bytes) -> None:
-        """Raises PayloadTooLarge."""
+        """Append an item. Raises PayloadTooLarge."""
         self._limit.take(len(item) + 1)
         if self.count:
             self.joined += b","
@@ -38,5 +40,5 @@ class JoinedItems:
         return None if self._text is None else b"".join((b'"', self._text, b'"'))
 
     def list_document(self) -> bytes:
-        """A JSON list."""
+        """Return the items as a JSON list."""
         return b"".join((b"[", self.joined, b"]"))

@@ -1,4 +1,4 @@
-"""CloudEvents: the headers of MLServer's deployments."""
+"""CloudEvents: headers for MLServer deployments, and events around KServe requests."""
 
 from inferstream.ext import Extension
 
@@ -6,9 +6,9 @@ extension = Extension(
     "cloudevents",
     settings="inferstream.plugins.cloudevents.settings:CloudEventsSettings",
     stages={
-        "cloudevents": "inferstream.dataplane.cloudevents:marking",
+        "cloudevents": "inferstream.plugins.cloudevents.events:marking",
     },
     workers={
-        "cloudevents": "inferstream.dataplane.cloudevents:WorkerEvents",
+        "cloudevents": "inferstream.plugins.cloudevents.events:WorkerEvents",
     },
 )

@@ -4,7 +4,7 @@ from inferstream.ext.settings import Section
 
 
 class CloudEventsSettings(Section):
-    """Whether requests and responses have headers of CloudEvents."""
+    """The setting that enables CloudEvents headers."""
 
     cloudevents_headers: bool | None = None
-    """Give requests and responses MLServer's `Ce-*` headers; null does so in Kubernetes."""
+    """Add the `Ce-*` headers that MLServer adds to requests and responses. If null: only in Kubernetes."""

@@ -1,4 +1,4 @@
-"""Libraries of runtimes whose errors for values are errors of the client."""
+"""Libraries whose value errors are reported as client errors."""
 
 PIPELINES = frozenset(
     (
@@ -11,7 +11,7 @@ PIPELINES = frozenset(
         "transformers",
     )
 )
-"""Packages of pipelines, and this one."""
+"""Pipeline libraries and this package."""
 
 LIBRARIES = PIPELINES.union(("_catboost", "catboost", "lightgbm", "mlflow", "sklearn", "xgboost"))
-"""Packages of frameworks, whose models may hold each other's."""
+"""Framework libraries, whose models may contain each other."""

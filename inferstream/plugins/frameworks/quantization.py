@@ -1,17 +1,17 @@
-"""8-bit weights for linear layers: a scale for each output, computed in the type of the activations."""
+"""Linear layers with 8-bit weights and one scale per output. They compute in the dtype of the activations."""
 
 from typing import Any
 
 import torch
 
 FEW = 4
-"""Rows up to which torch's kernel for 8-bit weights is faster than making the weights larger again."""
+"""Maximum rows for the PyTorch 8-bit kernel. For more rows, converting the weights back is faster."""
 
 
 class Int8Linear(torch.nn.Module):
-    """A linear layer whose weights take a byte each. Activations are not rounded.
+    """A linear layer with one byte per weight. Activations are not quantized.
 
-    For one stream in bfloat16 on a CPU it is faster than the layer that it replaces; for several it is slower.
+    On a CPU with bfloat16, it is faster than the original layer for a single stream, but slower for several.
     """
 
     def __init__(self, linear: torch.nn.Linear) -> None:
@@ -35,7 +35,7 @@ class Int8Linear(torch.nn.Module):
 
 
 def quantize(model: Any) -> None:
-    """Replace the linear layers of a model by ones with 8-bit weights, in place."""
+    """Replace the linear layers of a model with 8-bit layers, in place."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, torch.nn.Linear):

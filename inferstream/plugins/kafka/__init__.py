@@ -7,6 +7,6 @@ extension = Extension(
     settings="inferstream.plugins.kafka.settings:KafkaSettings",
     requires=["cloudevents", "otel"],
     doors={
-        "kafka": "inferstream.kafka.door:KafkaDoor",
+        "kafka": "inferstream.plugins.kafka.door:KafkaDoor",
     },
 )

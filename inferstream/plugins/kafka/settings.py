@@ -8,25 +8,25 @@ from inferstream.ext.settings import Section
 
 
 class KafkaSettings(Section):
-    """Where requests come from, and where responses go."""
+    """Settings of the Kafka transport."""
 
     kafka_enabled: bool = False
-    """Serve requests from a Kafka topic; needs the extra `kafka`."""
+    """Serve requests from a Kafka topic. Requires the extra `kafka`."""
 
     kafka_servers: str = "localhost:9092"
-    """Kafka bootstrap servers."""
+    """Your Kafka bootstrap servers, separated by commas."""
 
     kafka_topic_input: str = "mlserver-input"
-    """Topic of requests."""
+    """Topic of the requests."""
 
     kafka_topic_output: str = "mlserver-output"
-    """Topic of responses."""
+    """Topic of the responses."""
 
     kafka_group: str = Field(default="inferstream", min_length=1)
-    """Servers that share the messages."""
+    """Kafka consumer group. The servers of a group share the messages."""
 
     kafka_offset_reset: Literal["latest", "earliest"] = "latest"
-    """Where a group begins if it has never committed."""
+    """Position at which a consumer group without committed offsets starts."""
 
     kafka_max_in_flight: int = Field(default=64, ge=1)
-    """Messages in progress at once."""
+    """Maximum number of messages in progress at the same time."""

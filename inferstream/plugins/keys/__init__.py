@@ -1,4 +1,4 @@
-"""Keys of clients: what each may do, how much, and who did what."""
+"""API keys: authentication, scopes, rate limits, usage totals and the audit log."""
 
 from inferstream.ext import Extension
 
@@ -7,7 +7,9 @@ extension = Extension(
     settings="inferstream.plugins.keys.settings:KeysSettings",
     variables=["KEYS"],
     authority="inferstream.plugins.keys.authority:MeteringAuthority",
-    call_values={"share": "inferstream.dataplane.shares:SHARE"},
-    turns={"shares": "inferstream.dataplane.shares:Shares"},
-    commands={"keys": "inferstream.cli.keys:app"},
+    dialects={"keys": "inferstream.plugins.keys.listing:KeyList"},
+    call_values={"share": "inferstream.plugins.keys.shares:SHARE"},
+    turns={"shares": "inferstream.plugins.keys.shares:Shares"},
+    commands={"keys": "inferstream.plugins.keys.command:app"},
+    panels={"keys": "Keys"},
 )

@@ -1,4 +1,4 @@
-"""The authority of a server with keys, and that of one that only records or knows gateways."""
+"""Authorities for servers that require keys, write an audit log or trust gateways."""
 
 import asyncio
 import os
@@ -8,22 +8,28 @@ from time import time
 from typing import Any, TypeVar
 
 from inferstream import Settings
-from inferstream.dataplane.metering import Metering
-from inferstream.dataplane.proxies import Proxies
 from inferstream.errors import InferstreamError, PermissionDenied
 from inferstream.ext.access import Authority
 from inferstream.ext.calls import Action, Caller
-from inferstream.keys.access_control import AccessControl, keys_configured, names_principals, shares_responses
-from inferstream.keys.audit import has_audit_log, open_audit_log
-from inferstream.keys.counters import Counters, create_counters
-from inferstream.keys.credentials import Name, Shown, hide_keys, split
-from inferstream.keys.quotas import Quotas
+from inferstream.plugins.keys.access_control import (
+    AccessControl,
+    has_keys,
+    names_principals,
+    shares_responses,
+)
+from inferstream.plugins.keys.audit import has_audit_log, open_audit_log
+from inferstream.plugins.keys.counters import Counters, create_counters
+from inferstream.plugins.keys.credentials import Name, Shown, hide_keys, split
+from inferstream.plugins.keys.metering import Metering
+from inferstream.plugins.keys.proxies import Proxies
+from inferstream.plugins.keys.quotas import Quotas
+from inferstream.plugins.keys.settings import KeysSettings
 
 Result = TypeVar("Result")
 
 
 class MeteringAuthority(Authority):
-    """The default rules, with the audit log, and with gateways that name clients."""
+    """Applies the default permissions, writes the audit log, and lets trusted gateways identify clients."""
 
     metering: Metering
 
@@ -38,14 +44,14 @@ class MeteringAuthority(Authority):
     def of(
         cls, settings: Settings, *, embedded: bool, index: int, count: int, shared: int | None
     ) -> "MeteringAuthority | None":
-        if keys_configured(settings):
+        if has_keys(settings):
             return KeyAuthority(settings, index, count, shared)
         if names_principals(settings) or has_audit_log(settings):
             return cls(settings, Quotas(Counters()), embedded=embedded)
         return None
 
-    def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
-        self.metering.refused(operation, caller, model, error)
+    def record_rejection(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
+        self.metering.record_rejection(operation, caller, model, error)
 
     async def run(
         self,
@@ -58,13 +64,13 @@ class MeteringAuthority(Authority):
         return await self.metering.run(action.name, caller, model, size, work)
 
     async def close(self) -> None:
-        """Write the rest of the audit log."""
+        """Flush and close the audit log."""
         if self._audit is not None:
             await asyncio.to_thread(self._audit.close)
 
 
 class KeyAuthority(MeteringAuthority):
-    """Each operation needs a key with its scope. Raises InvalidSettings for broken keys."""
+    """Requires a key with the operation's scope. Raises InvalidSettings if the keys are invalid."""
 
     requires_credentials = True
 
@@ -75,10 +81,11 @@ class KeyAuthority(MeteringAuthority):
             self._counters = Counters(shared, index, count)
             self.keys = AccessControl(settings, self._counters, saves=index == 0)
             super().__init__(settings, self.keys.quotas)
-        except BaseException:  # a program may go on without the server
-            self._close_shared()
+        except BaseException:  # An embedding program may continue without the server.
+            self._close_shared_file()
             raise
         self.shares_responses = shares_responses(settings)
+        self.metrics_port_open = settings.section(KeysSettings).allow_open_metrics
         self.calls_evict = True
         self._all_evict = bool(settings.clients_may_evict)
         self._guards_memory = not self._all_evict and settings.limits_memory
@@ -100,11 +107,11 @@ class KeyAuthority(MeteringAuthority):
                     self.evicts.set("repository" in key.scopes)
                 if self.scopes[action] not in key.scopes:
                     raise PermissionDenied(f'The key lacks the scope "{action.scope}".')
-                # whether or not the model exists
+                # Checked even if the model does not exist, so the response does not reveal it.
                 if not (key.sees_every_model or model is None or key.sees(model)):
                     raise PermissionDenied(f'The key does not allow the model "{model}".')
         except InferstreamError as error:
-            self.refused(action.name, caller, model or "", error)
+            self.record_rejection(action.name, caller, model or "", error)
             raise
 
     def split(self, raw: Iterable[tuple[Name, Name]]) -> tuple[Iterable[tuple[Name, Name]], Shown]:
@@ -119,7 +126,7 @@ class KeyAuthority(MeteringAuthority):
         return {} if key is None else self.keys.quotas.headers(key)
 
     def start(self) -> None:
-        """Read changed keys and save their use from now on."""
+        """Start the task that reloads keys and saves their usage."""
         if self._timer is None:
             self._timer = asyncio.create_task(self.keys.run())
 
@@ -127,16 +134,16 @@ class KeyAuthority(MeteringAuthority):
         self._counters.forget(index)
 
     async def close(self) -> None:
-        """Save the use of the keys, and write the rest of the audit log."""
+        """Save the usage of the keys, and flush and close the audit log."""
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
             await asyncio.wait([timer])
             await self.keys.close()
         await super().close()
-        self._close_shared()
+        self._close_shared_file()
 
-    def _close_shared(self) -> None:
+    def _close_shared_file(self) -> None:
         if self.shared is not None:
             os.close(self.shared)
             self.shared = None

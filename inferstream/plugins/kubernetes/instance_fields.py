@@ -1,4 +1,4 @@
-"""The fields of a request of instances, as KServe, MLflow, SageMaker and Vertex AI document them."""
+"""Parses the request fields that KServe, MLflow, SageMaker and Vertex AI document."""
 
 import base64
 from collections.abc import Mapping
@@ -9,23 +9,23 @@ from inferstream.ext.http import JsonBody
 from inferstream.ext.runtimes import Signature
 
 FRAMES = ("dataframe_split", "dataframe_records")
-"""The fields of data frames, as MLflow clients send them."""
+"""The data frame fields of MLflow clients."""
 
 PAYLOADS = ("instances", "inputs", *FRAMES)
-"""The fields that hold the instances. A request has one of them."""
+"""The fields that can contain the instances. A request has exactly one of them."""
 
 PARAMETERS = ("parameters", "params")
-"""The fields of parameters: of Vertex AI, and of MLflow."""
+"""The parameter fields of Vertex AI and MLflow."""
 
 SIGNATURE = "signature_name"
-"""A field of TensorFlow Serving. A model has one signature here, so it has no effect."""
+"""A TensorFlow Serving field. It has no effect, because models have one signature."""
 
 MAY_BE_JSON = (b"", b"text/plain", b"application/x-www-form-urlencoded")
-"""Media types that clients send with JSON, because curl and pages do unless they are told another one."""
+"""Media types that are accepted for JSON, because curl and browsers send them by default."""
 
 
 def read_json(media_type: bytes, body: bytes) -> JsonBody:
-    """A body of JSON. Raises InvalidRequest, which names the media type of another format."""
+    """Parse a JSON body. Raises InvalidRequest, which names the media type if it is not JSON."""
     try:
         return JsonBody(body)
     except InvalidRequest:
@@ -38,8 +38,8 @@ def read_json(media_type: bytes, body: bytes) -> JsonBody:
         ) from None
 
 
-def instances_of(document: Mapping[str, Any]) -> Any:
-    """The instances of a request: a list as in `JsonBody`, or an object of whole inputs by name.
+def parse_instances(document: Mapping[str, Any]) -> Any:
+    """Return the instances of a request: a list as in `JsonBody`, or an object with whole inputs by name.
 
     Raises InvalidRequest.
     """
@@ -61,7 +61,7 @@ def instances_of(document: Mapping[str, Any]) -> Any:
 
 
 def is_frame(document: Mapping[str, Any], instances: Any, signature: Signature) -> bool:
-    """Whether the instances are rows of a data frame that is no row of the model's own inputs."""
+    """Whether the instances are rows of a data frame, and not objects with the model's inputs."""
     if signature.function or document.keys().isdisjoint(FRAMES) or type(instances) is not list:
         return False
     names = {tensor.name for tensor in (*(signature.inputs or ()), *signature.described)}
@@ -69,18 +69,21 @@ def is_frame(document: Mapping[str, Any], instances: Any, signature: Signature) 
 
 
 def _rows(frame: Any) -> Any:
-    """The rows of a data frame that pandas wrote with `orient="split"`; objects if it names its columns."""
+    """Return the rows of a data frame in pandas' `orient="split"` format.
+
+    Rows are objects if the columns are named.
+    """
     if not isinstance(frame, dict) or "data" not in frame or not frame.keys() <= {"index", "columns", "data"}:
         raise InvalidRequest('"dataframe_split" must be an object of "columns", "data" and perhaps "index"')
     columns, rows = frame.get("columns"), frame["data"]
     if columns is None:
         return rows
-    columns = _listed(columns, "columns")
+    columns = _require_list(columns, "columns")
     if len({*map(str, columns)}) < len(columns):
         raise InvalidRequest('"dataframe_split": a name is twice among the columns')
     named: list[Any] = []
-    for index, row in enumerate(_listed(rows, "data")):
-        values = _listed(row, f"data[{index}]")
+    for index, row in enumerate(_require_list(rows, "data")):
+        values = _require_list(row, f"data[{index}]")
         if len(values) != len(columns):
             raise InvalidRequest(
                 f'"dataframe_split": row {index} has {len(values)} values, and there are {len(columns)} columns'
@@ -89,26 +92,26 @@ def _rows(frame: Any) -> Any:
     return named
 
 
-def _listed(value: Any, name: str) -> list[Any]:
+def _require_list(value: Any, name: str) -> list[Any]:
     if not isinstance(value, list):
         raise InvalidRequest(f'"dataframe_split": "{name}" must be a list')
     return value
 
 
-def parameters_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The parameters of a request. Raises InvalidRequest."""
+def parse_parameters(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the parameters of a request. Raises InvalidRequest."""
     first, *others = [name for name in PARAMETERS if document.get(name)] or [PARAMETERS[0]]
     if others:
         raise InvalidRequest(f'"{first}" and "{others[0]}" are both given; a request has one of them')
     given = document.get(first) or {}
-    refused = dict if first == "params" else (dict, list)  # MLflow has lists among its parameters
+    refused = dict if first == "params" else (dict, list)  # MLflow parameters can be lists.
     if not isinstance(given, dict) or any(isinstance(each, refused) for each in given.values()):
         raise InvalidRequest(f'"{first}" must be an object of strings, numbers and booleans')
     return given
 
 
 def decode_bytes(value: Any) -> Any:
-    """A part of a document with bytes for each `{"b64": …}`. Raises InvalidRequest."""
+    """Replace each `{"b64": …}` in a document with bytes. Raises InvalidRequest."""
     if isinstance(value, list):
         return [decode_bytes(each) for each in value]
     if not isinstance(value, dict):

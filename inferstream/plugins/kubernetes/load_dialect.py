@@ -1,22 +1,22 @@
-"""The load alone, for endpoint pickers and autoscalers."""
+"""HTTP routes for the load, for endpoint pickers and autoscalers."""
 
 from collections.abc import Sequence
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from inferstream.dataplane.load import Loads
 from inferstream.ext.calls import Action
 from inferstream.ext.http import JSON_HEADER, Answer, HttpDialect, ReadClaim
-from inferstream.server.rest.load import exposition, load_document
+from inferstream.plugins.kubernetes.load import Loads
+from inferstream.plugins.kubernetes.load_headers import exposition, load_document
 
 TEXT = (b"content-type", CONTENT_TYPE_LATEST.encode())
 
 LOAD = "/load"
-"""What follows the path of the metrics in that of the totals of the load alone."""
+"""The path of the load totals, appended to the path of the metrics."""
 
 
 class LoadRoutes(HttpDialect):
-    """Prometheus' text format, and the load as JSON."""
+    """Routes that return the load as Prometheus text or as JSON."""
 
     name = "load"
     of_metrics = True

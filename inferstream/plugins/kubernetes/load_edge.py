@@ -1,14 +1,14 @@
-"""The load around requests: in headers and trailers of responses, in the metrics, and as a stream."""
+"""Adds load reports to response headers, RPC trailers and the metrics."""
 
-from inferstream.dataplane.load import Loads
 from inferstream.ext.calls import ServerParts
 from inferstream.ext.http import Edge, ServeBytes
-from inferstream.server.orca import LoadReports, build_reports
-from inferstream.server.rest.load import exposition
+from inferstream.plugins.kubernetes.load import Loads
+from inferstream.plugins.kubernetes.load_headers import exposition
+from inferstream.plugins.kubernetes.orca import LoadReports, build_reports
 
 
 class LoadEdge(Edge):
-    """Tells the load with whole responses, with the heads of streams, and at the end of RPCs."""
+    """Adds the load to complete responses, to the headers of streams and to the trailers of RPCs."""
 
     def __init__(self, reports: LoadReports) -> None:
         self._reports = reports
@@ -17,15 +17,15 @@ class LoadEdge(Edge):
     def rpc(self, path: str, serve: ServeBytes, infers: bool) -> ServeBytes:
         if not infers:
             return serve
-        from inferstream.server.grpc.orca import (
-            with_load,  # late: an application without ports needs no protobuf
+        from inferstream.plugins.kubernetes.orca_rpcs import (
+            add_load,  # Imported lazily: applications without ports do not need protobuf.
         )
 
-        return with_load(self._reports, serve)
+        return add_load(self._reports, serve)
 
 
 def build_edge(parts: ServerParts) -> LoadEdge | None:
-    """The edge, which the settings may turn off. The metrics always have the load."""
+    """Build the edge, or return None if the settings disable it. The metrics always include the load."""
     loads = parts.of(Loads)
 
     async def totals() -> bytes:

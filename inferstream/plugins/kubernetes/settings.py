@@ -1,4 +1,4 @@
-"""Settings of what gateways and endpoint pickers read."""
+"""Settings of the load metrics for gateways and endpoint pickers."""
 
 from typing import Literal
 
@@ -8,11 +8,12 @@ from inferstream.ext.settings import Section
 
 
 class KubernetesSettings(Section):
-    """How the load of the server is reported."""
+    """Settings of load reports."""
 
     metric_aliases: list[Literal["vllm", "sglang", "triton"]] = Field(default_factory=list)
-    """Further names of the totals of the load, which endpoint pickers read: those of these servers."""
+    """Servers whose metric names are also used for the load metrics. Set this if your endpoint picker expects
+    them."""
 
     load_reports: Literal["off", "asked", "always"] = "off"
-    """ORCA reports of the load in the headers and trailers of inferences: for clients that ask with
-    `endpoint-load-metrics-format`, or always. With both, gRPC has the service OpenRcaService."""
+    """ORCA load reports in the headers and trailers of inference responses: `asked` for clients that send
+    `endpoint-load-metrics-format`, or `always`. Unless `off`, the gRPC port also serves OpenRcaService."""

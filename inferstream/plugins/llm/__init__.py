@@ -1,28 +1,44 @@
-"""Language models: transformers, llama.cpp, embeddings and pipelines."""
+"""Language models: engines, transformers, llama.cpp, embeddings and pipelines."""
 
 from inferstream.ext import Artefact, Extension
+
+MOVED = (
+    *("embeddings", "encoder_model", "encoders", "engine", "grammars", "huggingface", "huggingface_trust"),
+    *("llamacpp", "pipelines", "sampling", "sentences", "transformers"),
+)
+"""Modules that moved here from `inferstream.runtimes`."""
 
 extension = Extension(
     "llm",
     requires=["frameworks", "text"],
     artefacts=(
         Artefact(
-            "inferstream.runtimes.llamacpp.LlamaCppModel", suffixes=(".gguf",), data=(".gguf",), is_part=True
+            "inferstream.plugins.llm.llamacpp.LlamaCppModel",
+            suffixes=(".gguf",),
+            data=(".gguf",),
+            is_part=True,
         ),
         Artefact(
-            "inferstream.runtimes.transformers.CausalLM",
+            "inferstream.plugins.llm.transformers.CausalLM",
             others=(
-                "inferstream.runtimes.embeddings.EmbeddingsModel",
-                "inferstream.runtimes.huggingface.HuggingFaceRuntime",
+                "inferstream.plugins.llm.embeddings.EmbeddingsModel",
+                "inferstream.plugins.llm.huggingface.HuggingFaceRuntime",
             ),
             names=("config.json",),
             role="folder",
-            settings="inferstream.plugins.llm.folders:settings_of",
+            settings="inferstream.plugins.llm.folders:read_settings",
             weights="*.safetensors",
         ),
     ),
+    modules={"huggingface": "inferstream.plugins.llm.mlserver_names"},
+    moved={f"runtimes.{name}": f"inferstream.plugins.llm.{name}" for name in MOVED},
     runtimes={
-        "mlserver_huggingface.HuggingFaceRuntime": "inferstream.runtimes.huggingface:HuggingFaceRuntime",
-        "mlserver_huggingface.runtime.HuggingFaceRuntime": "inferstream.runtimes.huggingface:HuggingFaceRuntime",
+        "embeddings": "inferstream.plugins.llm.embeddings:EmbeddingsModel",
+        "engine": "inferstream.plugins.llm.engine:Engine",
+        "huggingface": "inferstream.plugins.llm.huggingface:HuggingFaceRuntime",
+        "llamacpp": "inferstream.plugins.llm.llamacpp:LlamaCppModel",
+        "transformers": "inferstream.plugins.llm.transformers:CausalLM",
+        "mlserver_huggingface.HuggingFaceRuntime": "inferstream.plugins.llm.huggingface:HuggingFaceRuntime",
+        "mlserver_huggingface.runtime.HuggingFaceRuntime": "inferstream.plugins.llm.huggingface:HuggingFaceRuntime",
     },
 )

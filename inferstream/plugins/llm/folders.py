@@ -1,4 +1,4 @@
-"""The settings of folders that transformers or sentence-transformers has saved."""
+"""Default settings for folders saved by transformers or sentence-transformers."""
 
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,19 @@ TASKS = {
     "ForMaskedLM": "fill-mask",
     "ForQuestionAnswering": "question-answering",
 }
-"""Pipelines of transformers by the end of the architecture's name."""
+"""Pipeline tasks of transformers, by the suffix of the architecture."""
 
 
-def settings_of(folder: Path) -> dict[str, Any]:
-    """The settings of a folder with `config.json`. Raises InvalidSettings."""
+def read_settings(folder: Path) -> dict[str, Any]:
+    """Return settings for a folder with `config.json`. Raises InvalidSettings."""
     if (folder / "modules.json").is_file():
-        return {"implementation": "inferstream.runtimes.embeddings.EmbeddingsModel", "parameters": {}}
+        return {"implementation": "inferstream.plugins.llm.embeddings.EmbeddingsModel", "parameters": {}}
     config = read_json(folder / "config.json")
     architecture = str(next(iter(config.get("architectures") or ()), ""))
     if architecture.endswith("ForCausalLM"):
-        return {"implementation": "inferstream.runtimes.transformers.CausalLM", "parameters": {}}
+        return {"implementation": "inferstream.plugins.llm.transformers.CausalLM", "parameters": {}}
     task = next((task for end, task in TASKS.items() if architecture.endswith(end)), None)
     return {
-        "implementation": "inferstream.runtimes.huggingface.HuggingFaceRuntime",
+        "implementation": "inferstream.plugins.llm.huggingface.HuggingFaceRuntime",
         "parameters": {"extra": {"task": task}} if task else {},
     }

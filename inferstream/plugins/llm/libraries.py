@@ -1,6 +1,6 @@
-"""Libraries of runtimes whose errors for values are errors of the client."""
+"""Libraries whose value errors are reported as client errors."""
 
 from inferstream.plugins.frameworks.libraries import PIPELINES
 
 LIBRARIES = PIPELINES.union((__name__.rpartition(".")[0],))
-"""Packages of pipelines, and this one."""
+"""Pipeline libraries and this package."""

@@ -1,4 +1,4 @@
-"""Tensors that language models declare."""
+"""Input and output tensors of language models."""
 
 from inferstream.types import MetadataTensor, Parameters
 
@@ -7,7 +7,7 @@ TEXT = MetadataTensor(name="text", datatype="BYTES", shape=[1])
 
 
 def text_inputs(*names: str) -> list[MetadataTensor]:
-    """The inputs of a language model, all of them optional, because one is enough."""
+    """Return the inputs of a language model. All are optional, because one of them is enough."""
     return [
         MetadataTensor(name=name, datatype="BYTES", shape=[1], parameters=Parameters(optional=True))
         for name in names

@@ -1,4 +1,4 @@
-"""OpenTelemetry: traces, and metrics that are pushed."""
+"""OpenTelemetry: traces and pushed metrics. Also the times of single requests."""
 
 from inferstream.ext import Extension, Position
 
@@ -6,11 +6,13 @@ extension = Extension(
     "otel",
     settings="inferstream.plugins.otel.settings:OtelSettings",
     stages={
-        "tracing": Position("inferstream.dataplane.stages.tracing:tracing", outside="access_log"),
+        "tracing": Position("inferstream.plugins.otel.stage:tracing", outside="access_log"),
+        "timing": Position("inferstream.plugins.otel.timing:timing", inside="caching"),
     },
     edges={
-        "tracing": Position("inferstream.server.spans:build_edge", inside="request_ids"),
-        "metrics-push": "inferstream.server.spans:build_push",
+        "tracing": Position("inferstream.plugins.otel.spans:build_edge", inside="request_ids"),
+        "timing": "inferstream.plugins.otel.timing:build_edge",
+        "metrics-push": "inferstream.plugins.otel.spans:build_push",
     },
     workers={
         "tracing": "inferstream.plugins.otel.worker:WorkerSpans",

@@ -6,9 +6,9 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
 
 def build_resource(own: Mapping[str, str]) -> Resource:
-    """The attributes in `own`, over which OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
+    """Build a resource. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence over `own`.
 
-    An instance in `own` stays, because each front end pushes counters that others must not replace.
+    A `service.instance.id` in `own` always applies, because each front end pushes separate counters.
     """
     instance = {name: value for name, value in own.items() if name == "service.instance.id"}
     return Resource.create({**own, **OTELResourceDetector().detect().attributes, **instance})

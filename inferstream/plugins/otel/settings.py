@@ -1,4 +1,4 @@
-"""Settings of traces, and of metrics that are pushed."""
+"""Settings of traces and pushed metrics."""
 
 from pydantic import Field
 
@@ -6,13 +6,13 @@ from inferstream.ext.settings import Section
 
 
 class OtelSettings(Section):
-    """Where traces are sent, where metrics are pushed, and how often."""
+    """OTLP collectors of traces and metrics, and the push interval."""
 
     tracing_server: str | None = None
-    """OTLP/gRPC collector of traces; needs the extra `tracing`."""
+    """Your OTLP/gRPC collector for traces. Requires the extra `tracing`."""
 
     metrics_push_server: str | None = None
-    """OTLP/gRPC collector that gets counts and durations of calls; needs the extra `tracing`."""
+    """Your OTLP/gRPC collector for the counts and durations of calls. Requires the extra `tracing`."""
 
     metrics_push_interval: float = Field(default=60.0, gt=0)
     """Seconds between two pushes of metrics."""

@@ -1,4 +1,4 @@
-"""Spans in worker processes: a call continues the span with which it came."""
+"""Spans in worker processes, as children of the span of the call."""
 
 import logging
 from collections.abc import Awaitable, Iterable
@@ -8,30 +8,31 @@ from inferstream import Settings
 from inferstream.ext.calls import Call, Handler, Reply, WorkerEdge
 from inferstream.types import Headers
 
-from .tracer import collector_of
+from .tracer import find_collector
 
 if TYPE_CHECKING:
-    from inferstream.telemetry.tracing import Tracer
+    from inferstream.plugins.otel.tracing import Tracer
 
 logger = logging.getLogger("inferstream.worker")
 
 
 class WorkerSpans(WorkerEdge):
-    """Sends the spans of model code in a worker to the collector."""
+    """Exports the spans of model code in a worker."""
 
     def __init__(self, given: Any) -> None:
         self._tracer: Tracer | None = None
         try:
-            from inferstream.telemetry import tracing  # late: a worker starts without it
-        except Exception as error:  # an older protobuf raises other errors than ImportError
-            logger.error("no traces from this worker's environment: %s: %s", type(error).__name__, error)
+            # Imported lazily, because the worker also runs without it.
+            from inferstream.plugins.otel import tracing
+        except Exception as error:  # An older protobuf raises errors other than ImportError.
+            logger.error("tracing is not available in this worker: %s: %s", type(error).__name__, error)
         else:
             self._tracer = tracing.Tracer(*given)
             self.current_span = self._tracer.current_span
 
     @classmethod
     def of(cls, settings: Settings) -> Any:
-        return collector_of(settings)
+        return find_collector(settings)
 
     def call(self, handler: Handler) -> Handler:
         tracer = self._tracer
@@ -40,14 +41,14 @@ class WorkerSpans(WorkerEdge):
 
         def handle(call: Call) -> Awaitable[Reply]:
             if call.trace is not None:
-                tracer.enter(call.trace)
+                tracer.attach_remote_span(call.trace)
             return handler(call)
 
         return handle
 
     def route(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         if self._tracer is not None:
-            self._tracer.enter(Headers(headers))
+            self._tracer.attach_remote_span(Headers(headers))
 
     async def stop(self) -> None:
         if self._tracer is not None:

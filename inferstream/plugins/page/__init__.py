@@ -1,4 +1,4 @@
-"""The page of a server, and the JavaScript client."""
+"""The web page of a server, and the JavaScript client."""
 
 from inferstream.ext import Extension
 
@@ -6,7 +6,9 @@ extension = Extension(
     "page",
     settings="inferstream.plugins.page.settings:PageSettings",
     dialects={
-        "documentation": "inferstream.server.rest.dialects.documentation.dialect:Documentation",
-        "javascript": "inferstream.server.rest.dialects.javascript:JavaScriptClient",
+        "documentation": "inferstream.plugins.page.dialect:Documentation",
+        "javascript": "inferstream.plugins.page.javascript:JavaScriptClient",
     },
+    edges={"live": "inferstream.plugins.page.live:answer_front_ends"},
+    messages={"live": "inferstream.plugins.page.live"},
 )

@@ -1,10 +1,10 @@
-"""Settings of the page."""
+"""Settings of the web page."""
 
 from inferstream.ext.settings import Section
 
 
 class PageSettings(Section):
-    """Whether people get a page."""
+    """The setting that enables the web page."""
 
     page: bool = True
-    """Serve the page for people at `/` and `/docs`."""
+    """Serve the web page at `/` and `/docs`."""

@@ -5,11 +5,11 @@ from inferstream.ext import Extension
 extension = Extension(
     "record",
     requires=["cloudevents"],
-    settings="inferstream.settings.record:RecordSection",
+    settings="inferstream.plugins.record.settings:RecordSection",
     stages={
-        "record": "inferstream.record.stage:record",
+        "record": "inferstream.plugins.record.stage:record",
     },
     edges={
-        "record": "inferstream.record.stage:record_edge",
+        "record": "inferstream.plugins.record.stage:record_edge",
     },
 )

@@ -1,4 +1,4 @@
-"""The transfer of files from their source, which may lie about them."""
+"""File transfers from sources, whose sizes and digests are not trusted."""
 
 import hashlib
 import threading
@@ -10,15 +10,15 @@ from inferstream.ext.sources import FetchFailed, RemoteFile, RemoteSource, hide_
 from inferstream.ext.telemetry import StatusLine
 
 TRIES = 3
-"""Attempts at a file that bring nothing new, before a fetch fails."""
+"""Consecutive attempts without new data before the transfer of a file fails."""
 
 
 class FetchEnded(FetchFailed):
-    """The fetch was cancelled, or another file of it has failed."""
+    """The fetch was cancelled, or another of its files failed."""
 
 
 class Transfer:
-    """The bytes of one fetch, for the console. `running` has those of this process by URI."""
+    """The byte counts of one fetch. `running` has the fetches of this process by URI, for the console."""
 
     running: ClassVar[dict[str, "Transfer"]] = {}
 
@@ -27,20 +27,20 @@ class Transfer:
         self.total = 0
         self.ended = threading.Event()
         self.refused = False
-        """Whether what came so far must not stay."""
+        """Whether the data received so far must be removed."""
         self.made: list[Path] = []
-        """Files of the cache that this fetch has made."""
+        """Cache files that this fetch has created."""
         self._uri = uri
         self._most = most
         self._lock = threading.Lock()
 
     @property
     def left(self) -> int:
-        """Bytes that may still come."""
+        """The number of bytes that may still be received."""
         return self._most - self.done
 
     def add(self, count: int) -> None:
-        """Count bytes. Raises FetchEnded once the fetch has ended, and FetchFailed for too many."""
+        """Count bytes. Raises FetchEnded if the fetch was stopped, and FetchFailed above the limit."""
         if self.ended.is_set():
             raise FetchEnded("the fetch was cancelled")
         with self._lock:
@@ -49,8 +49,10 @@ class Transfer:
             raise self.excess()
 
     def excess(self) -> FetchFailed:
-        """The error of a source that has too much."""
-        return FetchFailed(f"{self._uri} has more than {size(self._most)}, which max_fetch_bytes allows")
+        """Create the error for a source that is too large."""
+        return FetchFailed(
+            f"{self._uri} has more than {format_size(self._most)}, which max_fetch_bytes allows"
+        )
 
 
 def transfer_file(source: RemoteSource, file: RemoteFile, output: BinaryIO, transfer: Transfer) -> None:
@@ -79,8 +81,8 @@ def transfer_file(source: RemoteSource, file: RemoteFile, output: BinaryIO, tran
                 raise
 
 
-def fault_of(file: RemoteFile, content: BinaryIO) -> str | None:
-    """How a file differs from what its source says of it; None if it does not."""
+def find_fault(file: RemoteFile, content: BinaryIO) -> str | None:
+    """Describe how a file differs from the size and digest that its source declares, or return None."""
     length = content.tell()
     if file.size is not None and length != file.size:
         return f"has {length} bytes, and its source says {file.size}"
@@ -95,8 +97,8 @@ def fault_of(file: RemoteFile, content: BinaryIO) -> str | None:
     return None if actual == expected else f"has the digest {actual}, and its source says {expected}"
 
 
-def size(count: float) -> str:
-    """A number of bytes for people."""
+def format_size(count: float) -> str:
+    """Format a number of bytes."""
     for unit in ("bytes", "KB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -105,11 +107,14 @@ def size(count: float) -> str:
 
 
 def fetching_line() -> str:
-    """`fetching s3://models/chat: 34 % of 1.2 GB, hf://org/embed: 3 MB`; empty while nothing is transferred."""
+    """Return a progress line such as `fetching s3://models/chat: 34 % of 1.2 GB, hf://org/embed: 3 MB`.
+
+    Empty if idle.
+    """
     parts = [
-        f"{uri}: {100 * each.done / each.total:.0f} % of {size(each.total)}"
+        f"{uri}: {100 * each.done / each.total:.0f} % of {format_size(each.total)}"
         if each.total
-        else f"{uri}: {size(each.done)}"
+        else f"{uri}: {format_size(each.done)}"
         for uri, each in Transfer.running.copy().items()
     ]
     return f"fetching {', '.join(parts)} …" if parts else ""

@@ -1,4 +1,4 @@
-"""Bounds of the resources that settings without trust may take."""
+"""Resource limits for settings from untrusted sources."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from inferstream import ModelSettings, Settings
 from inferstream.ext.telemetry import get_logger
 
-LARGEST = {
+MAX_VALUES = {
     "max_active": 32,
     "max_batch_size": 1024,
     "max_concurrency": 64,
@@ -15,15 +15,15 @@ LARGEST = {
     "threads": 64,
     "worker_concurrency": 64,
 }
-"""The largest values of settings that take memory or threads: the defaults."""
+"""Maximum values of settings that use memory or threads."""
 
 logger = get_logger("repository")
 
 
 def bound(settings: ModelSettings, server: Settings, workers: int, by_operator: Mapping[str, Any]) -> int:
-    """Lower settings without trust to the bounds, log it, and return how many of `workers` they take.
+    """Reduce untrusted settings to the limits, log this, and return the number of `workers` that they use.
 
-    Settings from the operator's environment stay.
+    Settings from the operator's environment are not changed.
     """
     bounds: dict[str, Any] = {}
     wanted = settings.parallel_workers or 0
@@ -31,7 +31,7 @@ def bound(settings: ModelSettings, server: Settings, workers: int, by_operator: 
         bounds["parallel_workers"] = workers or None
     if settings.devices != "auto":
         bounds["devices"] = settings.devices[:workers]
-    for name, most in LARGEST.items():
+    for name, most in MAX_VALUES.items():
         if value := getattr(settings, name):
             bounds[name] = min(value, most)
     if server.request_timeout and "request_timeout" in settings.model_fields_set:
@@ -47,7 +47,7 @@ def bound(settings: ModelSettings, server: Settings, workers: int, by_operator: 
     for name, value in lowered.items():
         setattr(settings, name, value)
     if settings.parameters is not None:
-        settings.parameters.inference_pool_gid = None  # a pool has its own worker processes
+        settings.parameters.inference_pool_gid = None  # A pool has separate worker processes.
         settings.parameters.autogenerate_inference_pool_gid = False
     if lowered:
         shown = ", ".join(f"{name} is {value}" for name, value in lowered.items())

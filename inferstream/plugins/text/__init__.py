@@ -1,4 +1,4 @@
-"""Text: the APIs of OpenAI, Anthropic, Ollama and TGI, audio and rerank."""
+"""Text plug-in: the OpenAI, Anthropic, Ollama, TGI and OIP generate APIs, audio and reranking."""
 
 from inferstream.ext import Extension
 
@@ -10,19 +10,22 @@ logprobs top_logprobs logit_bias stream
 
 extension = Extension(
     "text",
-    settings="inferstream.settings.state:StateSettings",
+    settings="inferstream.plugins.text.state_settings:StateSettings",
     model_settings="inferstream.plugins.text.settings:TextSettings",
     dialects={
-        "anthropic": "inferstream.server.rest.dialects.anthropic.dialect:Anthropic",
-        "audio-speech": "inferstream.server.rest.dialects.audio.speech:Speech",
-        "audio-transcription": "inferstream.server.rest.dialects.audio.transcription:Transcription",
-        "ollama": "inferstream.server.rest.dialects.ollama.dialect:Ollama",
-        "openai": "inferstream.server.rest.dialects.openai.dialect:OpenAI",
-        "rerank": "inferstream.server.rest.dialects.rerank:Rerank",
-        "tgi": "inferstream.server.rest.dialects.tgi.dialect:Tgi",
+        "anthropic": "inferstream.plugins.text.anthropic.dialect:Anthropic",
+        "audio-speech": "inferstream.plugins.text.audio.speech:Speech",
+        "audio-transcription": "inferstream.plugins.text.audio.transcription:Transcription",
+        "ollama": "inferstream.plugins.text.ollama.dialect:Ollama",
+        "openai": "inferstream.plugins.text.openai.dialect:OpenAI",
+        "rerank": "inferstream.plugins.text.rerank:Rerank",
+        "tgi": "inferstream.plugins.text.tgi.dialect:Tgi",
     },
-    facets={"text": "inferstream.text.interface:text_interface"},
-    hints={"chat": "inferstream.text.hints:chat"},
+    facets={
+        "text": "inferstream.plugins.text.interface:build_text_interface",
+        "oip": "inferstream.plugins.text.oip.requests:build_text_generation",
+    },
+    hints={"chat": "inferstream.plugins.text.hints:chat"},
     json_inputs=["messages", "tools", "response_format"],
     optional_inputs=OPTIONAL_INPUTS.split(),
 )

@@ -1,4 +1,4 @@
-"""Settings of models that take text."""
+"""Settings of text models."""
 
 from typing import Literal
 
@@ -15,19 +15,19 @@ ReasoningFormat = Literal[
 
 
 class TextSettings(Section):
-    """Which models take text, how prompts are made, and how calls and reasoning are found in the text of a model."""
+    """Settings for text routes, chat templates, tool calls and reasoning."""
 
     openai: bool | None = None
-    """Whether the text routes (`/v1`, `/generate`) serve the model. If absent: whether it takes a BYTES input and
-    returns texts or vectors."""
+    """Serve the model on the text routes (`/v1`, `/generate`). If null: only if the model takes a BYTES input
+    and returns text or vectors."""
 
     chat_template: str | None = None
-    """Jinja template that makes a prompt of chat messages, or the path of its file. If absent: that of the tokenizer in
-    the model's folder."""
+    """Jinja template that converts chat messages to a prompt, or the path of its file. If null: the template
+    of the tokenizer in the model's folder."""
 
     tool_format: ToolFormat | None = None
-    """How the model writes tool calls in its text. If absent: what its chat template shows."""
+    """Format of tool calls in the model's output. If null: detected from the chat template."""
 
     reasoning_format: ReasoningFormat | None = None
-    """How the model writes reasoning: between `<think>` and `</think>`, of which `think_open` has the first in its
-    prompt, or as another family. If absent: what its chat template shows."""
+    """Format of reasoning in the model's output: `think` for `<think>` and `</think>`, `think_open` if
+    `<think>` is part of the prompt, or a model family. If null: detected from the chat template."""

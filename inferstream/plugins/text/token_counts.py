@@ -1,12 +1,12 @@
-"""Counts of tokens that models report."""
+"""Token counts that models report."""
 
 from collections.abc import Sequence
 
 from inferstream.types import InferenceResponse
 
 
-def tokens_read(responses: Sequence[InferenceResponse]) -> int:
-    """Tokens of prompts, where the model says how many."""
+def count_prompt_tokens(responses: Sequence[InferenceResponse]) -> int:
+    """Return the total number of prompt tokens that the models reported."""
     return sum(
         int(response.parameters.get("prompt_tokens", 0))
         for response in responses

@@ -1,4 +1,4 @@
-"""Messages that several tools show."""
+"""Messages that several tools share."""
 
 NEEDS_KEY = "401: the server needs a valid key; send one with -H 'Authorization: Bearer KEY'"
-"""The reason for a status 401."""
+"""The message for status 401."""

@@ -1,4 +1,4 @@
-"""TorchServe: its predictions, its archives and the names of its modules."""
+"""TorchServe compatibility: predictions, model archives and replacements for its modules."""
 
 from inferstream.ext import Artefact, Extension
 
@@ -6,15 +6,15 @@ extension = Extension(
     "torchserve",
     artefacts=(
         Artefact(
-            "inferstream.compat.torchserve.model.ArchiveModel",
-            others=("inferstream.compat.torchserve.model.StreamingArchiveModel",),
+            "inferstream.plugins.torchserve.model.ArchiveModel",
+            others=("inferstream.plugins.torchserve.model.StreamingArchiveModel",),
             suffixes=(".mar",),
             role="archive",
-            settings="inferstream.repository.mar:settings_of",
+            settings="inferstream.plugins.torchserve.mar:read_settings",
         ),
     ),
     dialects={
-        "torchserve": "inferstream.compat.torchserve.dialect:TorchServe",
+        "torchserve": "inferstream.plugins.torchserve.dialect:TorchServe",
     },
-    modules={"torchserve": "inferstream.compat.torchserve_names"},
+    modules={"torchserve": "inferstream.plugins.torchserve.names"},
 )

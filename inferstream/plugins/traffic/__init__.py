@@ -1,15 +1,15 @@
-"""Traffic: shares of calls for versions, and copies of calls for shadows."""
+"""Traffic management: canary releases with a share of calls, and shadow releases with copies of calls."""
 
 from inferstream.ext import Extension, Position
 
 extension = Extension(
     "traffic",
-    settings="inferstream.settings.traffic:TrafficSettings",
-    model_settings="inferstream.settings.traffic:VersionSettings",
+    settings="inferstream.plugins.traffic.settings:TrafficSettings",
+    model_settings="inferstream.plugins.traffic.settings:VersionSettings",
     stages={
-        # Of calls that are valid and that nobody has refused.
-        "shadowing": Position("inferstream.dataplane.stages.shadow:shadowing", outside="caching"),
-        "splitting": "inferstream.dataplane.traffic:splitting",
+        # Only valid and admitted calls are copied.
+        "shadowing": Position("inferstream.plugins.traffic.shadow_stage:copy_calls", outside="caching"),
+        "splitting": "inferstream.plugins.traffic.routing:split_calls",
     },
     meters={"shadow": "inferstream.plugins.traffic.meters:ShadowMeters"},
 )

@@ -1,4 +1,4 @@
-"""Comparison of responses: texts as a whole, numbers within a tolerance."""
+"""Comparison of responses: strings exactly, and numbers within a tolerance."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,18 +11,18 @@ from inferstream.types import InferenceResponse, ResponseOutput
 from .tolerance import Tolerance
 
 
-def difference(
+def describe_difference(
     expected: Sequence[InferenceResponse], actual: Sequence[InferenceResponse], tolerance: Tolerance
 ) -> str | None:
-    """How responses differ from those that are expected; None if they do not.
+    """Describe the first difference between expected and actual responses. Returns None if they are equal.
 
-    The texts of an output are one text, however a stream cuts them. Numbers may be as far apart as the tolerance says.
+    The strings of a streamed output are concatenated, so their boundaries do not matter.
     """
     ours, theirs = _outputs(expected), _outputs(actual)
     if ours.keys() != theirs.keys():
         return f"it has the outputs {', '.join(theirs) or 'none'}, expected {', '.join(ours) or 'none'}"
     for name, parts in ours.items():
-        if (why := _differ(parts, theirs[name], tolerance)) is not None:
+        if (why := _describe_output_difference(parts, theirs[name], tolerance)) is not None:
             return f'output "{name}": {why}'
     return None
 
@@ -35,7 +35,9 @@ def _outputs(responses: Sequence[InferenceResponse]) -> dict[str, list[ResponseO
     return parts
 
 
-def _differ(ours: list[ResponseOutput], theirs: list[ResponseOutput], tolerance: Tolerance) -> str | None:
+def _describe_output_difference(
+    ours: list[ResponseOutput], theirs: list[ResponseOutput], tolerance: Tolerance
+) -> str | None:
     kinds, other_kinds = _datatypes(ours), _datatypes(theirs)
     if kinds != other_kinds:
         return f"it is {other_kinds}, expected {kinds}"
@@ -44,11 +46,13 @@ def _differ(ours: list[ResponseOutput], theirs: list[ResponseOutput], tolerance:
     shapes, other_shapes = ([output.shape for output in outputs] for outputs in (ours, theirs))
     if shapes != other_shapes:
         return f"the shapes are {_short(other_shapes)}, expected {_short(shapes)}"
-    return numbers_apart(_numbers(ours), _numbers(theirs), tolerance)
+    return describe_number_difference(_numbers(ours), _numbers(theirs), tolerance)
 
 
-def numbers_apart(expected: npt.ArrayLike, actual: npt.ArrayLike, tolerance: Tolerance) -> str | None:
-    """How numbers, as many as are expected, differ by more than the tolerance; None if they do not."""
+def describe_number_difference(
+    expected: npt.ArrayLike, actual: npt.ArrayLike, tolerance: Tolerance
+) -> str | None:
+    """Describe where two arrays of the same length differ by more than the tolerance, or return None."""
     one, other = np.asarray(expected), np.asarray(actual)
     close = np.isclose(other, one, tolerance.relative, tolerance.absolute, equal_nan=True)
     if close.all():
@@ -63,12 +67,12 @@ def _datatypes(outputs: list[ResponseOutput]) -> str:
 
 
 def _text(outputs: list[ResponseOutput]) -> list[bytes]:
-    """The text of a stream; of one response its elements."""
-    elements = [list(map(_encoded, output.data.flat())) for output in outputs]
+    """Return the concatenated strings of a stream, or the elements of a single response."""
+    elements = [list(map(_to_bytes, output.data.flat())) for output in outputs]
     return elements[0] if len(elements) == 1 else [b"".join(part for each in elements for part in each)]
 
 
-def _encoded(element: Any) -> bytes:
+def _to_bytes(element: Any) -> bytes:
     return element.encode() if isinstance(element, str) else bytes(element or b"")
 
 

@@ -1,15 +1,15 @@
-"""Meters of copies of calls."""
+"""Metrics of shadow calls."""
 
 from inferstream.ext.telemetry import MeterSet, counter
 
 SHADOWED = (
     "inferstream_shadow_calls",
-    "Copies of calls for a shadow, by how its responses compare with the model's",
+    "Copies of calls for a shadow version, by result of the comparison",
 )
 
 
 class ShadowMeters(MeterSet):
-    """Copies of calls for a model's shadow, by what came of them."""
+    """Counts the calls that are copied to a model's shadow, by outcome."""
 
     equal: int = counter(*SHADOWED, by=("result",), fixed="equal")
     different: int = counter(*SHADOWED, by=("result",), fixed="different")

@@ -1,10 +1,10 @@
-"""The distance that two numbers may have."""
+"""The tolerance of numeric comparisons."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class Tolerance(BaseModel):
-    """How far two numbers may be apart: `absolute`, or `relative` times the expected one, whichever is more."""
+    """The allowed difference between two numbers: `absolute` plus `relative` times the expected number."""
 
     model_config = ConfigDict(extra="forbid")
 

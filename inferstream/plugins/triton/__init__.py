@@ -1,4 +1,4 @@
-"""Triton: its repository, Python backend, shared memory and sequences."""
+"""Triton compatibility: model repositories, the Python backend, shared memory and sequences."""
 
 from inferstream.ext import Artefact, Extension, Position
 
@@ -9,30 +9,31 @@ extension = Extension(
     requires=("frameworks", "otel"),
     artefacts=(
         Artefact(
-            "inferstream.compat.triton.model.PythonModel",
+            "inferstream.plugins.triton.model.PythonModel",
             others=(
-                "inferstream.compat.triton.reshape.ReshapedOnnx",
-                "inferstream.compat.triton.reshape.ReshapedTorch",
+                "inferstream.plugins.triton.reshape.ReshapedOnnx",
+                "inferstream.plugins.triton.reshape.ReshapedTorch",
             ),
             names=("config.pbtxt",),
             role="settings",
-            settings="inferstream.repository.pbtxt:settings_of",
+            settings="inferstream.plugins.triton.pbtxt:read_settings",
             data=(".pbtxt",),
         ),
     ),
+    actions={"shared-memory": "inferstream.plugins.triton.actions:SHARED_MEMORY"},
     dialects={
-        "administration": "inferstream.server.rest.dialects.administration:Administration",
-        "system-shared-memory": "inferstream.server.rest.dialects.shared_memory:SystemSharedMemory",
+        "administration": "inferstream.plugins.triton.administration:Administration",
+        "system-shared-memory": "inferstream.plugins.triton.shared_memory:SystemSharedMemory",
     },
     messages={
-        "log-level": "inferstream.dataplane.live_settings:build_live_settings",
-        "regions": "inferstream.dataplane.regions:build_regions",
+        "log-level": "inferstream.plugins.triton.live_settings:build_live_settings",
+        "regions": "inferstream.plugins.triton.regions:build_regions",
     },
     rpcs={
-        "administration": "inferstream.server.grpc.administration:AdministrationService",
-        "shared-memory": "inferstream.server.grpc.administration:SharedMemoryService",
+        "administration": "inferstream.plugins.triton.rpcs:AdministrationService",
+        "shared-memory": "inferstream.plugins.triton.rpcs:SharedMemoryService",
     },
-    stream_dialects={"triton": "inferstream.server.grpc.dialects.triton:TritonDialect"},
+    stream_dialects={"triton": "inferstream.plugins.triton.stream_dialect:TritonDialect"},
     references={
         "shared_memory_region": "Tensors in shared memory are for single requests of V2 over REST, and for gRPC, on a "
         'server that has the extension "system_shared_memory".'
@@ -45,14 +46,14 @@ extension = Extension(
         "sequence": "inferstream.plugins.triton.protocol:has_with_one_front_end",
         "sequence(string_id)": "inferstream.plugins.triton.protocol:has_with_one_front_end",
         "statistics": "inferstream.plugins.triton.protocol:has_always",
-        "system_shared_memory": "inferstream.dataplane.regions:shares_memory",
+        "system_shared_memory": "inferstream.plugins.triton.regions:shares_memory",
     },
     stages={
-        # Middleware has the values of all tensors, and a deadline does not cut off what is written.
-        "regions": Position("inferstream.dataplane.region_use:regions", outside="deadline"),
-        # A request that waits for those before it has no place among the calls that run.
-        "sequences": Position("inferstream.dataplane.stages.sequences:sequences", outside="limits"),
+        # Outside the deadline, so that it does not interrupt writes. Middleware can read all tensors.
+        "regions": Position("inferstream.plugins.triton.region_use:add_region_stage", outside="deadline"),
+        # Outside the limits, so that a request that waits for its sequence does not occupy a slot.
+        "sequences": Position("inferstream.plugins.triton.sequences:add_sequence_stage", outside="limits"),
     },
-    modules={"triton": "inferstream.compat.triton_names"},
-    outputs={"classification": "inferstream.dataplane.classification:classification"},
+    modules={"triton": "inferstream.plugins.triton.names"},
+    outputs={"classification": "inferstream.plugins.triton.classification:build_classification"},
 )

@@ -1,4 +1,4 @@
-"""Messages of the protocol's file that only Triton's clients use."""
+"""Protocol messages that only Triton clients use."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -9,36 +9,36 @@ from google.protobuf.message_factory import GetMessageClass
 
 from inferstream.ext.rpc import ModelInferResponse
 
-_FILE: Any = ModelInferResponse.DESCRIPTOR.file  # the stubs know two kinds of descriptors
+_FILE: Any = ModelInferResponse.DESCRIPTOR.file  # The type stubs have two kinds of descriptors.
 
 SERVICE: ServiceDescriptor = _FILE.services_by_name["GRPCInferenceService"]
 
 
-def _message(name: str) -> type[Message]:
-    """The class of a message."""
+def _message_class(name: str) -> type[Message]:
+    """Return the class of a message by its name."""
     return GetMessageClass(_FILE.message_types_by_name[name])
 
 
-ModelConfig: Any = _message("ModelConfig")
-ModelStreamInferResponse: Any = _message("ModelStreamInferResponse")
-ModelConfigResponse = _message("ModelConfigResponse")
-ModelStatisticsResponse = _message("ModelStatisticsResponse")
-LogSettingsResponse = _message("LogSettingsResponse")
-TraceSettingResponse = _message("TraceSettingResponse")
-SystemSharedMemoryStatusResponse = _message("SystemSharedMemoryStatusResponse")
-SystemSharedMemoryRegisterResponse = _message("SystemSharedMemoryRegisterResponse")
-SystemSharedMemoryUnregisterResponse = _message("SystemSharedMemoryUnregisterResponse")
+ModelConfig: Any = _message_class("ModelConfig")
+ModelStreamInferResponse: Any = _message_class("ModelStreamInferResponse")
+ModelConfigResponse = _message_class("ModelConfigResponse")
+ModelStatisticsResponse = _message_class("ModelStatisticsResponse")
+LogSettingsResponse = _message_class("LogSettingsResponse")
+TraceSettingResponse = _message_class("TraceSettingResponse")
+SystemSharedMemoryStatusResponse = _message_class("SystemSharedMemoryStatusResponse")
+SystemSharedMemoryRegisterResponse = _message_class("SystemSharedMemoryRegisterResponse")
+SystemSharedMemoryUnregisterResponse = _message_class("SystemSharedMemoryUnregisterResponse")
 
 
 class ModelRequest(Protocol):
-    """A question about a model. `version` may be empty."""
+    """A request for information about a model. `version` may be empty."""
 
     name: str
     version: str
 
 
 class SettingsRequest(Protocol):
-    """Changes of settings, by name."""
+    """A request to change settings, by name."""
 
     settings: Mapping[str, Any]
 
@@ -49,7 +49,7 @@ class TraceRequest(SettingsRequest, Protocol):
 
 
 class RegionRequest(Protocol):
-    """A question about a region of shared memory, or about all of them without a `name`."""
+    """A request about one region of shared memory, or about all regions if `name` is empty."""
 
     name: str
 

@@ -1,7 +1,7 @@
-"""Parameters of requests and responses that Triton's clients know."""
+"""Request and response parameters of Triton."""
 
 FINAL_RESPONSE = "triton_final_response"
-"""Of a response: true if no other one follows."""
+"""A response parameter: true if no other response follows."""
 
 WANTS_EMPTY_FINAL = "triton_enable_empty_final_response"
-"""Of a request: whether its client wants a last response without outputs."""
+"""A request parameter: whether the client expects a last response without outputs."""

@@ -1,4 +1,4 @@
-"""`grpc_service.proto`: the protocol's file with the response type that Triton's clients expect of a stream."""
+"""`grpc_service.proto`: the protocol file with the stream response type that Triton clients expect."""
 
 _DECLARED = "rpc ModelStreamInfer(stream ModelInferRequest) returns (stream ModelInferResponse);"
 _OURS = "rpc ModelStreamInfer(stream ModelInferRequest) returns (stream ModelStreamInferResponse);"
@@ -10,5 +10,5 @@ _OUR_CHOICE = (
 
 
 def grpc_service(declared: str) -> str:
-    """The text of the file, made of that of the protocol's own."""
+    """Return the proto file for Triton clients, derived from the text of the standard one."""
     return declared.replace(_DECLARED, _OURS).replace(_CHOICE, _OUR_CHOICE)

@@ -1,4 +1,4 @@
-"""Settings of shared memory, and of models that serve sequences."""
+"""Settings of shared memory and sequences."""
 
 from typing import Self
 
@@ -8,22 +8,22 @@ from inferstream.ext.settings import Section
 
 
 class TritonSettings(Section):
-    """Which clients may have tensors in shared memory."""
+    """The setting that enables shared memory."""
 
     shared_memory: bool | None = None
-    """Whether clients may have tensors in shared memory of this machine; if absent: on loopback alone."""
+    """Allow clients to pass tensors in system shared memory. If null: only on loopback."""
 
 
 class SequenceSettings(Section):
     """The field of `model-settings.json` for sequences."""
 
     sequence_idle: float | None = Field(default=None, gt=0)
-    """The model serves sequences (the parameters `sequence_id`, `sequence_start`, `sequence_end`): one runs in one
-    worker, a request after the other, and ends after so many seconds without any."""
+    """Seconds without a request after which a sequence (`sequence_id`, `sequence_start`, `sequence_end`)
+    ends. If set, the requests of a sequence run in one worker, one after another."""
 
     @model_validator(mode="after")
     def _keep_sequences_apart(self) -> Self:
-        # Fields of the server, which this section joins.
+        # Fields of the core settings, which this section joins.
         batch, cached = getattr(self, "max_batch_size", 0), getattr(self, "cache_enabled", False)
         if self.sequence_idle is not None and (batch > 1 or cached):
             raise ValueError(

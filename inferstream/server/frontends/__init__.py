@@ -1,1 +1,1 @@
-"""Front ends: several processes that serve the same models at the same ports."""
+"""Front-end processes: several processes that serve the same models on the same ports."""

@@ -1,4 +1,4 @@
-"""The access log of all front ends, for subscribers at one of them."""
+"""The access log of all front-end processes, for subscribers connected to any one of them."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,14 +9,14 @@ from . import frames
 from .process import FrontEndProcess
 
 GATHERING = 0.1
-"""Seconds that records are gathered for one frame."""
+"""Seconds during which records are collected into one frame."""
 
-MOST = 1024
-"""Records of one frame. Further ones are dropped and counted."""
+MAX_RECORDS = 1024
+"""The maximum number of records per frame. Additional records are dropped and counted."""
 
 
 class RecordSender:
-    """Sends the records of this process to another one."""
+    """Sends the access records of this process to another process."""
 
     def __init__(self, send: Callable[[frames.Records], object]) -> None:
         self._send = send
@@ -25,7 +25,7 @@ class RecordSender:
         self._dropped = 0
 
     def put(self, record: AccessRecord) -> None:
-        if len(self._records) >= MOST:
+        if len(self._records) >= MAX_RECORDS:
             self._dropped += 1
             return
         if not self._records:
@@ -39,29 +39,32 @@ class RecordSender:
 
 
 class SharedLog:
-    """Lets the front ends send records while another one has a subscriber. The supervisor passes them on."""
+    """Makes front ends send their records while another front end has a subscriber.
+
+    The supervisor relays the records.
+    """
 
     def __init__(self, supervisor: Serving, front_ends: list[FrontEndProcess]) -> None:
         self._supervisor = supervisor
         self._front_ends = front_ends
         self._wanting: set[FrontEndProcess | None] = set()
-        """The front ends with subscribers; None is the supervisor."""
+        """The front ends that have subscribers. None stands for the supervisor."""
         self._sending: set[FrontEndProcess | None] = set()
-        self._own = RecordSender(lambda frame: self.passed(None, frame))
-        supervisor.subscribers.changed = lambda on: self.wanted(None, on)
+        self._own = RecordSender(lambda frame: self.relay(None, frame))
+        supervisor.subscribers.changed = lambda on: self.set_subscription(None, on)
 
-    def wanted(self, who: FrontEndProcess | None, on: bool) -> None:
-        """A front end has its first subscriber, or the last one has left."""
+    def set_subscription(self, who: FrontEndProcess | None, on: bool) -> None:
+        """Record that a front end gained its first subscriber or lost its last one."""
         (self._wanting.add if on else self._wanting.discard)(who)
         self.update()
 
-    def left(self, front_end: FrontEndProcess) -> None:
-        """A front end has ended."""
+    def forget(self, front_end: FrontEndProcess) -> None:
+        """Forget a front end that has exited."""
         self._sending.discard(front_end)
-        self.wanted(front_end, False)
+        self.set_subscription(front_end, False)
 
     def update(self) -> None:
-        """Tell each front end whether to send its records, if that has changed or the front end is new."""
+        """Send `SendRecords` to each front end that has to start or stop sending its records."""
         for who in (None, *self._front_ends):
             wanted = not self._wanting.issubset({who})
             if wanted == (who in self._sending):
@@ -74,8 +77,8 @@ class SharedLog:
             else:
                 self._supervisor.lines.remove(self._own.put)
 
-    def passed(self, origin: FrontEndProcess | None, frame: frames.Records) -> None:
-        """Give the records of one front end to the subscribers at others."""
+    def relay(self, origin: FrontEndProcess | None, frame: frames.Records) -> None:
+        """Relay the records of one front end to the subscribers of the others."""
         for who in self._wanting - {origin}:
             if who is None:
                 self._supervisor.subscribers.put_foreign(frame.records, frame.dropped)

@@ -1,4 +1,4 @@
-"""The frames between the supervisor and its front ends: typed MessagePack, never pickle."""
+"""The frames between the supervisor and the front-end processes: typed MessagePack, never pickle."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,9 +11,9 @@ from ...telemetry.families import Family
 
 
 class Configure(Frame):
-    """The first frame: the settings as JSON, the index among `count` front ends, and the supervisor's ports.
+    """The first frame: the settings as JSON, the index out of `count` front ends, and the supervisor's ports.
 
-    `code` names the folders from which every model may import.
+    `code` lists the folders that every model may import from.
     """
 
     settings: bytes
@@ -22,13 +22,15 @@ class Configure(Frame):
     ports: dict[str, int]
     code: list[str]
     questions: Sequence[str]
-    """The names of the kinds of questions between front ends, by their numbers."""
+    """The names of the question types that front ends send each other. A type's number is its position."""
     reloads: bool = False
     """Whether models are reloaded when their files change."""
+    trusted: list[str] | None = None
+    """The list of trusted runtimes, or None without one."""
 
 
 class Workers(Part):
-    """Where a model is loaded: the group of workers, their number, and what they reported of the model."""
+    """The workers that run a model: the group, the number of workers, and the model's load report."""
 
     group: int
     size: int
@@ -36,7 +38,7 @@ class Workers(Part):
 
 
 class Prepare(Query[None]):
-    """Load a model or find it in its workers, without calls. `settings` is JSON."""
+    """Load a model, or attach it to its workers, but do not route calls to it. `settings` is JSON."""
 
     model: int
     settings: bytes
@@ -45,25 +47,25 @@ class Prepare(Query[None]):
 
 
 class Serve(Query[None]):
-    """Send a prepared model the calls of its name and version."""
+    """Route calls for a prepared model's name and version to this model."""
 
     model: int
 
 
 class Withdraw(Query[None]):
-    """Send a model no more calls, and release it when its calls are done."""
+    """Stop routing calls to a model, and release it once its calls in progress finish."""
 
     model: int
 
 
 class Release(Query[None]):
-    """The answer comes when nothing uses this model any more."""
+    """Wait until the front end has released this model."""
 
     model: int
 
 
 class Tell(Query[None]):
-    """Whether the server is ready, and the names, versions and states of models that do not serve."""
+    """The readiness of the server, and the name, version and state of each model that is not serving."""
 
     ready: bool
     states: list[tuple[str, str | None, str]]
@@ -72,29 +74,32 @@ class Tell(Query[None]):
 
 
 class OpenPorts(Query[None]):
-    """Open the ports: every model that should serve does."""
+    """Open the ports, because every expected model is serving."""
 
 
 class Drain(Query[None]):
-    """Refuse new calls, and end those in progress after `grace` seconds. Done when all have ended."""
+    """Reject new calls, and cancel calls in progress after `grace` seconds. Completes when none are left."""
 
     grace: float
 
 
 class Shutdown(Frame):
-    """Close the ports, unload all models within `seconds`, and end the process."""
+    """Close the ports, unload all models within `seconds`, and exit."""
 
     seconds: float
 
 
 class Retired(Frame):
-    """A worker gets no more calls."""
+    """Stop sending calls to a worker."""
 
     worker: int
 
 
 class Lost(Frame):
-    """A worker has ended; `how` says in which way. The kernel killed a `starved` one for lack of memory."""
+    """A worker has exited. `how` describes the exit.
+
+    `starved` is true if the kernel killed the worker because memory ran out.
+    """
 
     worker: int
     how: str
@@ -102,40 +107,40 @@ class Lost(Frame):
 
 
 class Count(Query[list[Family]]):
-    """Report the meters now."""
+    """Return the current metrics."""
 
 
 class LoadVersions(Query[None]):
-    """Load a model of the repository."""
+    """Load or reload every version of a model in the repository."""
 
     name: str
 
 
 class UnloadVersions(Query[bool]):
-    """Unload a model; the answer is whether it was loaded."""
+    """Unload every version of a model. Returns whether one was loaded."""
 
     name: str
 
 
 class ListModels(Query[bytes]):
-    """The answer is the list of models, or of the ready ones, as JSON."""
+    """Return the list of models as JSON. If `ready` is true, list only models that are ready."""
 
     ready: bool
 
 
 class SumMeters(Query[bytes]):
-    """The answer is the sum of the meters of all front ends, in Prometheus' text format."""
+    """Return the metrics of all front ends, summed, in the Prometheus text format."""
 
 
 class Forward(Query[Any]):
-    """A question to the front end `to`."""
+    """Forward a question to front end `to`."""
 
     to: int
     question: PackedQuestion
 
 
 class Counted(Frame):
-    """The meters of this process, without a question for them."""
+    """The metrics of this process, sent without a request."""
 
     families: list[Family]
 
@@ -148,26 +153,26 @@ class Replace(Frame):
 
 
 class SendRecords(Frame):
-    """Send the records of the access log from now on, or no longer."""
+    """Start or stop sending the records of the access log."""
 
     on: bool
 
 
 class Subscribed(Frame):
-    """The access log has a subscriber at this front end, or none any more."""
+    """This front end gained its first subscriber to the access log, or lost its last one."""
 
     on: bool
 
 
 class Records(Frame):
-    """Records of another front end's access log, and how many were dropped."""
+    """Access records of another front end, and the number of dropped records."""
 
     records: list[AccessRecord]
     dropped: int
 
 
 class WorkerConnection(Part):
-    """A connection to a worker of a group, sent together with its descriptors."""
+    """A connection to a worker of a group, sent together with its file descriptors."""
 
     worker: int
     group: int

@@ -1,4 +1,4 @@
-"""The process of a front end: the doors of the server, over the models that the supervisor chooses."""
+"""A front-end process, which serves the supervisor's models on the server's ports."""
 
 import asyncio
 import logging
@@ -15,9 +15,10 @@ from ...allocator import keep_freed_memory
 from ...dataplane.access import build_authority
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.peers import PackedQuestion, Peers, Questions
-from ...dataplane.workers.loads import WorkerLoads
-from ...garbage import settle
+from ...dataplane.workers.call_counts import WorkerLoads
+from ...garbage import freeze_objects
 from ...imports.folders import share_folders
+from ...imports.trusted import TrustedRuntimes
 from ...processes import membership
 from ...processes.custom_metrics import CustomMetricSender
 from ...processes.descriptors import Intake
@@ -26,7 +27,7 @@ from ...processes.frames import answer_type
 from ...processes.link import Link
 from ...settings import Settings
 from ...telemetry.console import configure_console
-from ...telemetry.families import Family, families_of
+from ...telemetry.families import Family, to_families
 from ...telemetry.files import MetricFiles
 from ...telemetry.logs import configure_logging
 from ...telemetry.meter_set import Buckets
@@ -35,7 +36,7 @@ from ...telemetry.workers import WorkerMeters
 from ..doors import Doors
 from ..edge_order import build_edges
 from ..ports import SERVED_PORTS, bind
-from ..stopping import PORTS, UNLOADING, within
+from ..stopping import PORTS, UNLOADING, run_within
 from . import frames
 from .registry import FrontEndRegistry
 from .workers import Loading
@@ -43,11 +44,11 @@ from .workers import Loading
 logger = logging.getLogger("inferstream.server")
 
 PUSH = 1.0
-"""Seconds between two reports of the meters to the supervisor. The last interval is lost if this process is lost."""
+"""Seconds between metrics reports to the supervisor. If the process crashes, the last interval is lost."""
 
 
 class FrontEnd:
-    """Runs the supervisor's frames."""
+    """Handles the frames that the supervisor sends."""
 
     _registry: FrontEndRegistry
     _loading: Loading
@@ -62,13 +63,13 @@ class FrontEnd:
             frames.Prepare: lambda frame: self._registry.prepare(frame.model, self._loading.load(frame)),
             frames.Serve: lambda frame: self._registry.serve(frame.model),
             frames.Withdraw: lambda frame: self._registry.withdraw(frame.model),
-            frames.Release: lambda frame: self._registry.released(frame.model),
-            frames.Tell: self._tell,
+            frames.Release: lambda frame: self._registry.wait_for_release(frame.model),
+            frames.Tell: self._store_states,
             frames.OpenPorts: lambda _: self._open(),
             frames.Drain: lambda frame: self._drain(frame.grace),
             frames.Shutdown: lambda frame: self._spawn(self._shut_down(frame.seconds)),
-            frames.Retired: lambda frame: self._loading.retired(frame.worker),
-            frames.Lost: lambda frame: self._loading.lost(frame),
+            frames.Retired: lambda frame: self._loading.retire(frame.worker),
+            frames.Lost: lambda frame: self._loading.handle_loss(frame),
             frames.Count: self._count,
             frames.Forward: lambda frame: self._peers.answer(frame.question),
             frames.SendRecords: lambda frame: self._registry.send_records(frame),
@@ -88,13 +89,19 @@ class FrontEnd:
         settings._reloads = frame.reloads
         if settings.keep_freed_memory:
             keep_freed_memory()
-        configure_logging(settings.debug, settings.use_structured_logging, settings.logging_settings)
+        configure_logging(
+            settings.lowest_log_level, settings.use_structured_logging, settings.logging_settings
+        )
         configure_console(settings.use_structured_logging, settings.logging_settings)
         share_folders(frame.code)
+        if frame.trusted is not None:
+            TrustedRuntimes.of(frame.trusted).enforce()
         processors.divide(frame.count)
         self._ports = frame.ports
         self._meters = Meters(settings.metrics_rest_server_prefix, Buckets(**settings.metrics_buckets))
-        self._meters.inflight.bound(settings.max_inflight_bytes, settings.frontends, settings.max_body_bytes)
+        self._meters.inflight.set_limit(
+            settings.max_inflight_bytes, settings.frontends, settings.max_body_bytes
+        )
         self._meters.elsewhere = lambda: self._ask(frames.SumMeters())
         self._questions = questions = Questions(frame.questions, settings.strict)
         self._peers = Peers(frame.index, frame.count, self._ask_peer)
@@ -106,7 +113,7 @@ class FrontEnd:
         loads = WorkerLoads(self._loads, frame.index, frame.count)
         which = (frame.index, frame.count)
         self._loading = Loading(settings, which, self._workers, self._send, loads)
-        Intake(self._intake, self._loading.arrived)
+        Intake(self._intake, self._loading.attach)
         access.start()
         self._dataplane = DataPlane(settings, self._registry, access, self._peers)
         self._edges = build_edges(self._registry.parts)
@@ -123,10 +130,10 @@ class FrontEnd:
         SERVED_PORTS.update(self._ports.values())
         await doors.start(sock)
         self._doors = doors
-        settle()
+        freeze_objects()
 
-    async def _tell(self, frame: frames.Tell) -> None:
-        await self._registry.tell(frame)
+    async def _store_states(self, frame: frames.Tell) -> None:
+        await self._registry.store_states(frame)
         if frame.leaving and self._doors is not None:
             self._doors.rest.leave()
 
@@ -138,10 +145,10 @@ class FrontEnd:
     async def _stop(self, seconds: float) -> None:
         over = self._loop.time() + seconds
         if self._doors is not None:
-            await within(min(PORTS, seconds), "closing the ports", self._doors.stop())
+            await run_within(min(PORTS, seconds), "closing the ports", self._doors.stop())
         left = max(over - self._loop.time(), 0.0)
         sending = [edge.stop() for edge in self._edges]
-        await within(
+        await run_within(
             left, "unloading", self._registry.unload_all(min(UNLOADING, left)), *sending, self._access.close()
         )
 
@@ -150,9 +157,9 @@ class FrontEnd:
         try:
             await self._stop(seconds)
         except Exception:
-            logger.exception("a front end could not stop in order")
+            logger.exception("front-end process: shutdown failed")
         self._send(frames.Counted(self._families()))
-        await asyncio.sleep(0)  # the link writes in the next turn of the loop
+        await asyncio.sleep(0)  # the link writes in the next loop iteration
         membership.end(over - self._loop.time())
 
     async def _ask_peer(self, front_end: int, question: Any) -> Any:
@@ -163,7 +170,7 @@ class FrontEnd:
         return self._families()
 
     def _families(self) -> list[Family]:
-        return families_of(chain(self._meters.collect(), self._workers.collect()))
+        return to_families(chain(self._meters.collect(), self._workers.collect()))
 
     async def _push(self) -> None:
         while True:
@@ -172,7 +179,7 @@ class FrontEnd:
 
 
 def main(parent: int, end: int, lifeline: int, intake: int, loads: int, shared: int | None = None) -> None:
-    """Serve as a front end of the process `parent`, with the descriptors that it has opened."""
+    """Run a front end of the process `parent`, with the file descriptors that `parent` opened."""
     membership.belong_to(parent, end, lifeline, intake, loads, *([] if shared is None else [shared]))
 
     membership.run(

@@ -16,13 +16,16 @@ from .process import FrontEndProcess
 logger = logging.getLogger("inferstream.server")
 
 OPERATION_LIMIT = 30.0
-"""Seconds beyond the time of a load, which may block a front end, after which the front end counts as hung."""
+"""Seconds, in addition to the load timeout, after which a front end counts as hung.
+
+The load timeout is added because a load can block a front end.
+"""
 
 _numbers = count(1)
 
 
 class SharedModel:
-    """One loaded model, in the front ends."""
+    """A loaded model that every front end serves."""
 
     def __init__(self, models: "SharedModels", settings: ModelSettings, execution: Execution) -> None:
         self._models = models
@@ -36,34 +39,40 @@ class SharedModel:
         return frames.Prepare(self.number, self._settings, self._source, self._workers)
 
     async def serve(self) -> None:
-        """Let the front ends serve it in place of the one of the same name and version."""
+        """Make the front ends replace the model of the same name and version with this model."""
         self.serving = True
-        await self._models.everywhere(frames.Serve(self.number))
+        await self._models.run_everywhere(frames.Serve(self.number))
 
     async def withdraw(self) -> None:
-        """Let the front ends send it no more calls."""
+        """Make the front ends stop sending calls to this model."""
         self._models.forget(self)
-        await self._models.everywhere(frames.Withdraw(self.number))
+        await self._models.run_everywhere(frames.Withdraw(self.number))
 
-    async def released(self) -> None:
-        """Wait until each front end has released it."""
+    async def wait_for_release(self) -> None:
+        """Wait until every front end has released this model."""
         self._models.forget(self)
-        await asyncio.gather(*(front_end.released(self.number) for front_end in self._models.front_ends))
+        await asyncio.gather(
+            *(front_end.wait_for_release(self.number) for front_end in self._models.front_ends)
+        )
 
 
 class SharedModels:
-    """Gives every front end the same models, also one that starts later. `timeout` is that of a load."""
+    """Loads the same models in all front ends, including any that start later.
+
+    `timeout` is the load timeout in seconds.
+    """
 
     def __init__(self, timeout: float) -> None:
         self.operation_timeout = timeout + OPERATION_LIMIT
-        """Seconds after which a front end is ended if an operation is not done."""
+        """Seconds that an operation may take before its front end is killed."""
         self._models: dict[int, SharedModel] = {}
         self.front_ends: list[FrontEndProcess] = []
 
     async def add(self, settings: ModelSettings, execution: Execution) -> SharedModel:
-        """Load a model in every front end. Raises ModelLoadFailed, after each front end has released the model.
+        """Load a model in every front end.
 
-        The end of a front end meanwhile is no failure: its successor gets all models.
+        Raises ModelLoadFailed after each front end has released the model. A front end that exits during the
+        load is not a failure, because its replacement loads all models.
         """
         model = SharedModel(self, settings, execution)
         self._models[model.number] = model
@@ -72,9 +81,9 @@ class SharedModels:
             for failure in await asyncio.gather(*preparing, return_exceptions=True):
                 if isinstance(failure, BaseException) and not isinstance(failure, WorkerLost):
                     raise failure
-        except BaseException as error:  # a cancelled load too
+        except BaseException as error:  # Includes a cancelled load.
             await model.withdraw()
-            await model.released()
+            await model.wait_for_release()
             if isinstance(error, InferstreamError):
                 raise ModelLoadFailed(error.message, own_status(error)) from error.__cause__
             raise
@@ -84,22 +93,25 @@ class SharedModels:
         return front_end.do(model.prepare(), self.operation_timeout)
 
     def replay(self, front_end: FrontEndProcess) -> list[asyncio.Task[None]]:
-        """Send a new front end every model; its operations for the models that serve."""
+        """Send every model to a new front end.
+
+        Returns the tasks of the operations for models that are already serving.
+        """
         serving = []
         for model in list(self._models.values()):
             preparing = self._prepare(front_end, model)
-            if model.serving:  # `add` handles the failure of one that does not serve yet
+            if model.serving:  # `add` handles the failure of the others
                 serving += [preparing, front_end.do(frames.Serve(model.number), self.operation_timeout)]
         return serving
 
-    async def everywhere(self, operation: Query[None]) -> None:
-        """Run an operation in every front end; a front end that fails is ended and replaced."""
+    async def run_everywhere(self, operation: Query[None]) -> None:
+        """Run an operation in every front end. A front end that fails is killed and replaced."""
         front_ends = list(self.front_ends)
         doing = [front_end.do(operation, self.operation_timeout) for front_end in front_ends]
         outcomes = await asyncio.gather(*doing, return_exceptions=True)
         for front_end, outcome in zip(front_ends, outcomes, strict=True):
             if isinstance(outcome, InferstreamError) and not isinstance(outcome, WorkerLost):
-                logger.error("front end %d: %s; ending it", front_end.pid, outcome.message)
+                logger.error("front end %d: %s; killing it", front_end.pid, outcome.message)
                 front_end.kill()
             elif isinstance(outcome, BaseException) and not isinstance(outcome, WorkerLost):
                 raise outcome
@@ -116,8 +128,8 @@ def _workers(execution: Execution) -> frames.Workers | None:
     return frames.Workers(group.number, group.size, execution.loaded)
 
 
-def divide(settings: ModelSettings, index: int, count: int) -> None:
-    """Reduce the limits in these settings to the share of one front end of `count`.
+def reduce_to_share(settings: ModelSettings, index: int, count: int) -> None:
+    """Reduce the limits in `settings` to the share of front end `index` out of `count`.
 
     The shares add up to the limit. If the limit is smaller than `count`, each share is one.
     """
@@ -127,13 +139,13 @@ def divide(settings: ModelSettings, index: int, count: int) -> None:
             setattr(settings, name, max(1, limit // count + (index < limit % count)))
 
 
-def warn(settings: ModelSettings, count: int) -> None:
+def warn_of_small_limits(settings: ModelSettings, count: int) -> None:
     """Log each limit of a model that is smaller than the number of front ends."""
     for name in ("max_concurrency", "max_queue"):
         limit = getattr(settings, name)
         if limit and limit < count:
             logger.warning(
-                "model %s: %s %d is less than one for each of %d front ends, so it is %d in all",
+                "model %s: %s %d is less than one per front end (%d front ends); using %d in total",
                 settings.name,
                 name,
                 limit,

@@ -1,4 +1,4 @@
-"""The supervisor's view of one front end."""
+"""The supervisor's handle on a front-end process."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ _Encoded = msgspec.msgpack.Encoder().encode
 
 
 class FrontEndProcess:
-    """The process of one front end. It begins operations in the order of the calls."""
+    """The process of one front end. It starts operations in the order in which they are sent."""
 
     def __init__(
         self,
@@ -43,16 +43,16 @@ class FrontEndProcess:
         memory: Sequence[int],
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._intake, theirs = descriptors.intake()
+        self._intake, theirs = descriptors.create_intake()
         program = Program(SCRIPT, sys.executable, variables, MODULE)
         try:
             with theirs:
-                self._child = Child(program, (theirs.fileno(), *memory), self._gone)
+                self._child = Child(program, (theirs.fileno(), *memory), self._handle_exit)
         except OSError:
             self._intake.close()
             raise
         own: Handlers = {
-            frames.Counted: self._counted,
+            frames.Counted: self._store_families,
             **RECEIVERS,
         }
         self._endpoint = Endpoint(
@@ -60,68 +60,71 @@ class FrontEndProcess:
         )
         self.send, self.ask, self.kill = self._endpoint.send, self._endpoint.ask, self._child.kill
         self.index = index
-        """Its number among the front ends; the supervisor is 0."""
+        """The index among the front ends. The supervisor has index 0."""
         self.pid = self._child.pid
         self.families: list[Family] = []
-        """Its latest meters."""
+        """The latest metrics."""
         self.serves = False
-        """Whether its ports are open."""
+        """Whether the ports are open."""
         self.served = False
-        """Whether its ports have been open."""
+        """Whether the ports have ever been open."""
         self.ended = asyncio.Event()
 
     @property
     def how(self) -> str:
-        """How the process ended, as a text."""
+        """A description of how the process exited."""
         return self._child.how
 
     def do(self, question: Query[A], seconds: float | None) -> asyncio.Task[A]:
-        """Ask for an operation; the task waits until it is done.
+        """Send an operation to the front end, and return a task that waits until it is done.
 
-        The task raises the operation's error, and WorkerLost when the process ends. A front end that takes longer
-        than `seconds` is killed.
+        The task raises the operation's error, or WorkerLost if the process exits. A front end that takes
+        longer than `seconds` is killed.
         """
-        doing = self._loop.create_task(self._doing(self.ask(question), seconds))
-        doing.add_done_callback(lambda task: task.cancelled() or task.exception())  # it may not be awaited
+        doing = self._loop.create_task(self._wait_for_operation(self.ask(question), seconds))
+        doing.add_done_callback(lambda task: task.cancelled() or task.exception())  # may never be awaited
         return doing
 
-    async def _doing(self, done: asyncio.Future[A], seconds: float | None) -> A:
+    async def _wait_for_operation(self, done: asyncio.Future[A], seconds: float | None) -> A:
         try:
             async with asyncio.timeout(seconds):
                 return await done
         except TimeoutError:
             self.kill()
-            raise self._lost() from None
+            raise self._build_loss_error() from None
 
     async def count(self, seconds: float) -> None:
-        """Fetch its present meters, and keep the last ones if that takes longer than `seconds`."""
+        """Fetch the current metrics. If that takes longer than `seconds`, keep the previous ones."""
         with suppress(TimeoutError, WorkerLost):
             async with asyncio.timeout(seconds):
                 self.families = await self.ask(frames.Count())
 
-    async def released(self, model: int) -> None:
-        """Wait until it has released this model."""
+    async def wait_for_release(self, model: int) -> None:
+        """Wait until the front end has released this model."""
         with suppress(WorkerLost):
             await self.ask(frames.Release(model))
 
     def introduce(self, worker: int, group: int, process: WorkerProcess) -> None:
-        """Connect it to a worker. Raises OSError."""
+        """Connect the front end to a worker. Raises OSError."""
         process.introduce(self._intake, _Encoded(frames.WorkerConnection(worker, group, process.pid)))
 
     async def end(self, seconds: float) -> bool:
-        """Let it close, unload and end within `seconds`; False if it had to be killed."""
+        """Make the front end close its ports, unload its models and exit within `seconds`.
+
+        Returns False if it had to be killed.
+        """
         self.send(frames.Shutdown(seconds - 2 * REAPED))
         late = partial(logger.error, "front end %d did not end within %g s; killing it", self.pid, seconds)
-        return await self._child.stopped(self.ended, seconds - REAPED, late)
+        return await self._child.wait_for_end(self.ended, seconds - REAPED, late)
 
-    def _counted(self, frame: frames.Counted) -> None:
+    def _store_families(self, frame: frames.Counted) -> None:
         self.families = frame.families
 
-    def _lost(self) -> WorkerLost:
+    def _build_loss_error(self) -> WorkerLost:
         return WorkerLost(f"the front end {self.pid} {self.how}")
 
-    def _gone(self) -> None:
-        self._endpoint.end(self._lost())
+    def _handle_exit(self) -> None:
+        self._endpoint.end(self._build_loss_error())
         self._intake.close()
         self.serves = False
         self.ended.set()

@@ -1,4 +1,4 @@
-"""The models of a front end, which the supervisor chooses, loaded from their folders or attached to shared workers."""
+"""The models of a front end. They are loaded from their folders or attached to workers of the supervisor."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -21,13 +21,13 @@ A = TypeVar("A")
 
 
 class Asking(Protocol):
-    """Asks the supervisor."""
+    """Sends a question to the supervisor."""
 
     def __call__(self, question: Query[A]) -> Awaitable[A]: ...
 
 
 class FrontEndRegistry(Serving):
-    """Serves the models that the supervisor chooses, and forwards repository calls to it."""
+    """Serves the models that the supervisor selects, and forwards repository operations to it."""
 
     def __init__(
         self,
@@ -49,16 +49,19 @@ class FrontEndRegistry(Serving):
 
     @property
     def ready(self) -> bool:
-        """Whether the supervisor is ready, because only the supervisor has the state of all front ends and workers."""
+        """Whether the supervisor is ready and this front end is not draining.
+
+        Only the supervisor has the state of all front ends and workers.
+        """
         return self._supervisor_ready and not self.draining
 
-    async def tell(self, frame: frames.Tell) -> None:
-        """Take over the supervisor's readiness and the states of models that do not serve."""
+    async def store_states(self, frame: frames.Tell) -> None:
+        """Store the supervisor's readiness and the states of models that are not serving."""
         self._supervisor_ready = frame.ready
         self._states = {(name, version): (State(state), "") for name, version, state in frame.states}
 
     def send_records(self, frame: frames.SendRecords) -> None:
-        """Send the supervisor the records of the access log, or no longer."""
+        """Start or stop sending the records of the access log to the supervisor."""
         if frame.on:
             self.lines.add(self._records.put)
         else:
@@ -75,24 +78,30 @@ class FrontEndRegistry(Serving):
         return await self._ask(frames.UnloadVersions(name))
 
     def prepare(self, number: int, loading: Awaitable[Execution]) -> Coroutine[Any, Any, None]:
-        """Begin to load a model without calls; the coroutine raises ModelLoadFailed."""
+        """Start loading a model without routing calls to it.
+
+        The returned coroutine waits for the load, and raises ModelLoadFailed if it fails.
+        """
         self._held[number] = asyncio.Event()
         preparing = self._prepared[number] = asyncio.create_task(self._prepare(loading))
-        return _end_of(preparing)
+        return _wait_for_end(preparing)
 
     async def _prepare(self, loading: Awaitable[Execution]) -> ServedModel:
         execution = await loading
-        return ServedModel(execution, await self._around(execution))
+        return ServedModel(execution, await self._build_pipeline(execution))
 
     async def serve(self, number: int) -> None:
-        """Send a model the calls of its name and version. Raises ModelLoadFailed if it did not load."""
+        """Route calls for the model's name and version to this model.
+
+        Raises ModelLoadFailed if it failed to load.
+        """
         served = await self._prepared[number]
         del self._prepared[number]
         self._numbers[served] = number
         self._put((served.execution.settings.name, served.execution.settings.version), served)
 
     async def withdraw(self, number: int) -> None:
-        """Send a model no more calls, and release it."""
+        """Stop routing calls to a model, and release it."""
         prepared = self._prepared.pop(number, None)
         if prepared is not None:
             prepared.cancel()
@@ -107,8 +116,8 @@ class FrontEndRegistry(Serving):
                 self._choose_default(key[0])
                 self._retire(served)
 
-    async def released(self, number: int) -> None:
-        """Wait until nothing uses this model."""
+    async def wait_for_release(self, number: int) -> None:
+        """Wait until this model has been released."""
         held = self._held.get(number)
         if held is not None:
             await held.wait()
@@ -119,7 +128,7 @@ class FrontEndRegistry(Serving):
         return retiring
 
 
-async def _end_of(preparing: asyncio.Task[ServedModel]) -> None:
+async def _wait_for_end(preparing: asyncio.Task[ServedModel]) -> None:
     await asyncio.wait([preparing])
     if not preparing.cancelled():
         preparing.result()

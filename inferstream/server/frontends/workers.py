@@ -1,4 +1,4 @@
-"""Workers of the supervisor, for a front end that calls them, and the loading of models here or in them."""
+"""A front end's connections to the supervisor's workers, and the loading of models there or locally."""
 
 import asyncio
 import socket
@@ -9,10 +9,10 @@ import msgspec
 
 from ...dataplane.execution.base import Execution
 from ...dataplane.execution.local import Local
-from ...dataplane.stages.live import limit_of
+from ...dataplane.stages.live import time_limit
+from ...dataplane.workers.call_counts import WorkerLoads
 from ...dataplane.workers.client import WorkerClient
 from ...dataplane.workers.frames import Unloaded
-from ...dataplane.workers.loads import WorkerLoads
 from ...dataplane.workers.pool import Group, Pool
 from ...errors import ModelLoadFailed
 from ...processes.endpoint import Handlers
@@ -22,10 +22,10 @@ from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
 from ..custom import build_route_handler
 from . import frames
-from .models import divide
+from .models import reduce_to_share
 
 OWNERS_WORD = 0.5
-"""Seconds for the owner of a worker to report how it ended."""
+"""Seconds that the supervisor has to report how a worker exited."""
 
 Send = Callable[[Frame], object]
 
@@ -33,7 +33,10 @@ _decode = msgspec.msgpack.Decoder(frames.WorkerConnection).decode
 
 
 class AttachedWorker(WorkerClient):
-    """A worker of the supervisor, through a socket and memory from it. The worker reports its loaded models."""
+    """A worker of the supervisor, reached through a socket and shared memory from the supervisor.
+
+    The worker reports its loaded models.
+    """
 
     def __init__(
         self, group: "AttachedGroup", number: int, pid: int, end: socket.socket, memory: tuple[int, int]
@@ -41,16 +44,16 @@ class AttachedWorker(WorkerClient):
         super().__init__(*memory)
         self.group = group
         self.number = number
-        self.resized = group.resized
+        self.resized = group.resize
         unloaded: Handlers = {Unloaded: lambda frame: self.models.pop(frame.instance, None)}
-        self._connect(pid, partial(Link, end), unloaded, self._hung_up)
+        self._connect(pid, partial(Link, end), unloaded, self._handle_hang_up)
 
     @property
     def process(self) -> WorkerClient | None:
-        """Itself: this worker is its own slot for as long as it runs."""
+        """The process in this slot, which is the worker itself."""
         return self
 
-    def _hung_up(self) -> None:
+    def _handle_hang_up(self) -> None:
         self.models.clear()
         asyncio.get_running_loop().call_later(OWNERS_WORD, self.lose, "has ended")
 
@@ -60,7 +63,7 @@ class AttachedWorker(WorkerClient):
 
 
 class AttachedGroup(Group):
-    """The workers that this front end is connected to. `replace` asks the supervisor for another process."""
+    """The workers that this front end is connected to. `replace` requests another from the supervisor."""
 
     owned = False
 
@@ -73,7 +76,7 @@ class AttachedGroup(Group):
         self._slots.append(worker)
 
     def remove(self, process: WorkerClient) -> None:
-        """Send no more calls to this worker. Its calls in progress continue."""
+        """Stop sending calls to this worker. Its calls in progress continue."""
         self._slots = [worker for worker in self._slots if worker is not process]
 
     def replace(self, process: WorkerClient, why: str) -> None:
@@ -83,7 +86,10 @@ class AttachedGroup(Group):
 
 
 class Loading:
-    """Loads models as the supervisor did. `which` is the index of this front end and the count of all."""
+    """Loads the models that the supervisor has loaded.
+
+    `which` is the index of this front end and the number of front ends.
+    """
 
     def __init__(
         self, settings: Settings, which: tuple[int, int], meters: WorkerMeters, send: Send, loads: WorkerLoads
@@ -97,10 +103,10 @@ class Loading:
         self._workers: dict[int, AttachedWorker] = {}
 
     async def load(self, frame: frames.Prepare) -> Execution:
-        """Load a model here, or wait until a worker has it. Raises ModelLoadFailed."""
+        """Load a model locally, or wait until a worker has loaded it. Raises ModelLoadFailed."""
         settings = ModelSettings.from_complete(frame.settings)
         settings._source = frame.source
-        divide(settings, self._index, self._count)
+        reduce_to_share(settings, self._index, self._count)
         timeout = self._settings.model_load_timeout
         workers = frame.workers
         if workers is None:
@@ -109,10 +115,10 @@ class Loading:
         group.size = workers.size
         try:
             async with asyncio.timeout(timeout):
-                await group.has(workers.loaded.instance)
+                await group.wait_for_model(workers.loaded.instance)
         except TimeoutError:
             raise ModelLoadFailed(f"Model {settings.name}: no worker can be reached.") from None
-        limit = limit_of(settings, self._settings)
+        limit = time_limit(settings, self._settings)
         return Pool(settings, group, workers.loaded.instance, workers.loaded, limit)
 
     def _group(self, number: int) -> AttachedGroup:
@@ -120,7 +126,7 @@ class Loading:
             self._groups[number] = AttachedGroup(self._meters, self._send)
         return self._groups[number]
 
-    def arrived(self, message: bytes, end: socket.socket, requests: int, responses: int) -> None:
+    def attach(self, message: bytes, end: socket.socket, requests: int, responses: int) -> None:
         """Attach a worker whose connection has arrived. Raises OSError if its memory cannot be mapped."""
         connection = _decode(message)
         group = self._group(connection.group)
@@ -129,13 +135,13 @@ class Loading:
         group.add(worker)
         self._workers[connection.worker] = worker
 
-    def retired(self, number: int) -> None:
-        """Send a worker no more calls; its present calls continue."""
+    def retire(self, number: int) -> None:
+        """Stop sending calls to a worker. Its calls in progress continue."""
         if (worker := self._workers.get(number)) is not None:
             worker.group.remove(worker)
 
-    def lost(self, frame: frames.Lost) -> None:
-        """Fail the calls of a worker that has ended."""
+    def handle_loss(self, frame: frames.Lost) -> None:
+        """Fail the calls of a worker that has exited."""
         if (worker := self._workers.pop(frame.worker, None)) is not None:
             worker.group.remove(worker)
             worker.lose(frame.how, frame.starved)

@@ -1,1 +1,1 @@
-"""gRPC, unary and streaming, in the dialects of its clients."""
+"""gRPC inference: unary and streaming RPCs in several dialects."""

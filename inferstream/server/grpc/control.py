@@ -1,4 +1,4 @@
-"""The RPCs that control models and requests."""
+"""RPCs that load and unload models and cancel requests."""
 
 from ...dataplane.access import Action
 from ...dataplane.caller import Caller
@@ -14,7 +14,7 @@ from .service import RpcService
 
 
 class RepositoryService(RpcService):
-    """The RPCs of the repository."""
+    """The repository RPCs."""
 
     descriptor = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"]
     aliases = (LEGACY_SERVICE,)
@@ -36,10 +36,13 @@ class RepositoryService(RpcService):
             models=[RepositoryIndexResponseItemConverter.from_types(item) for item in items]
         )
 
-    def _asked(self, request: object, context: RpcContext) -> tuple[str, Caller]:
-        """The model to load or unload, and who asks. Raises InvalidRequest to those who may ask it."""
+    def _read_request(self, request: object, context: RpcContext) -> tuple[str, Caller]:
+        """Return the model to load or unload, and the caller.
+
+        Raises PermissionDenied, or InvalidRequest if the caller has access but the name is missing.
+        """
         caller = caller_of(context, self._dataplane.access)
-        if (name := model_named(request)) is None:
+        if (name := get_model_name(request)) is None:
             self._dataplane.access.check(Action.REPOSITORY_WRITE, caller)
             raise InvalidRequest('"model_name" is missing')
         return name, caller
@@ -47,7 +50,7 @@ class RepositoryService(RpcService):
     async def RepositoryModelLoad(
         self, request: pb.RepositoryModelLoadRequest, context: RpcContext
     ) -> pb.RepositoryModelLoadResponse:
-        name, caller = self._asked(request, context)
+        name, caller = self._read_request(request, context)
         if request.parameters:
             raise InvalidRequest("a load takes a name only: what a model is, its folder says")
         await self._dataplane.load(name, caller)
@@ -56,13 +59,13 @@ class RepositoryService(RpcService):
     async def RepositoryModelUnload(
         self, request: pb.RepositoryModelUnloadRequest, context: RpcContext
     ) -> pb.RepositoryModelUnloadResponse:
-        name, caller = self._asked(request, context)
+        name, caller = self._read_request(request, context)
         await self._dataplane.unload(name, caller)
         return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
 
 
 class RequestsService(RpcService):
-    """What this server adds to the protocol."""
+    """The Requests service, which this server adds to the protocol."""
 
     descriptor = requests_pb2.DESCRIPTOR.services_by_name["Requests"]
     actions = {"Cancel": Action.CANCEL}
@@ -73,13 +76,16 @@ class RequestsService(RpcService):
 
     async def Cancel(self, request: CancelRequest, context: RpcContext) -> CancelResponse:
         caller = caller_of(context, self._dataplane.access)
-        self._dataplane.access.check(Action.CANCEL, caller)  # which names the principal
+        self._dataplane.access.check(Action.CANCEL, caller)  # sets the principal of the caller
         if not request.id:
             raise InvalidRequest('"id" is missing')
         return CancelResponse(cancelled=await self._dataplane.cancel(request.id, caller))
 
 
-def model_named(request: object) -> str | None:
-    """The model that a request names, if it names one; KServe's clients send the repository's (protocol §2.5)."""
+def get_model_name(request: object) -> str | None:
+    """Return the model name of a request, or None.
+
+    KServe clients send it in `repository_name` (protocol §2.5).
+    """
     names = (getattr(request, field, "") for field in ("name", "model_name", "repository_name"))
     return next(filter(None, names), None)

@@ -1,4 +1,4 @@
-"""The standard health service, grpc.health.v1."""
+"""The standard health service (grpc.health.v1)."""
 
 import asyncio
 
@@ -18,14 +18,14 @@ from .rpc import RpcExchange
 from .service import RpcService
 from .typed import TypedServices
 
-LOOK_EVERY = 0.25
+CHECK_INTERVAL_SECONDS = 0.25
 """Seconds between checks of the status for `Watch`."""
 
 KNOWN = ("", SERVICE)
 
 
 class Health(RpcService):
-    """The server's readiness, for the server and for each service of models."""
+    """Reports readiness for the server and for each inference service."""
 
     descriptor = health_pb2.DESCRIPTOR.services_by_name["Health"]
     actions = dict.fromkeys(("Check", "List", "Watch"), Action.HEALTH)
@@ -35,7 +35,7 @@ class Health(RpcService):
         self._dataplane = dataplane
         self._typed = typed
 
-    def _known(self) -> list[str]:
+    def _service_names(self) -> list[str]:
         return [*KNOWN, *self._typed.names]
 
     def _status(self) -> HealthCheckResponse.ServingStatus:
@@ -48,16 +48,16 @@ class Health(RpcService):
 
     async def List(self, request: HealthListRequest, context: RpcContext) -> HealthListResponse:
         response = HealthCheckResponse(status=self._status())
-        return HealthListResponse(statuses=dict.fromkeys(self._known(), response))
+        return HealthListResponse(statuses=dict.fromkeys(self._service_names(), response))
 
     async def Watch(self, exchange: RpcExchange[HealthCheckRequest]) -> None:
-        """Send the status now and after each change until the client leaves."""
+        """Send the status now and after each change, until the client disconnects."""
         request = await exchange.read()
         last = None
         while True:
-            known = request is not None and request.service in self._known()
+            known = request is not None and request.service in self._service_names()
             status = self._status() if known else HealthCheckResponse.SERVICE_UNKNOWN
             if status != last:
                 await exchange.write(HealthCheckResponse(status=status).SerializeToString())
                 last = status
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(CHECK_INTERVAL_SECONDS)

@@ -7,15 +7,15 @@ from ...dataplane.first_calls import NotLoaded
 from ...errors import InferstreamError, ModelNotFound, ModelNotReady
 from ...protos import dataplane_pb2 as pb
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
-from ...protos.grpc import request_from, wants_typed
-from ...protos.grpc_requests import InferMessage, size_of
+from ...protos.grpc import parse_request, wants_typed_contents
+from ...protos.grpc_requests import InferMessage, message_size
 from ...protos.grpc_responses import WRITERS
-from .context import RpcContext, TrailingHeaders, caller_of, of_name
+from .context import RpcContext, TrailingHeaders, caller_of, name_missing_field
 from .service import RpcService
 
 
 class InferenceService(RpcService):
-    """RPCs that every server has."""
+    """Health, metadata and unary inference."""
 
     descriptor = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"]
     actions = {
@@ -44,7 +44,7 @@ class InferenceService(RpcService):
         try:
             ready = self._dataplane.model_ready(request.name, request.version or None)
         except (ModelNotFound, ModelNotReady):
-            # Triton's client polls with this call and raises on each status except OK.
+            # The Triton client polls this RPC, and raises an error for every status except OK.
             ready = False
         return pb.ModelReadyResponse(ready=ready)
 
@@ -59,7 +59,7 @@ class InferenceService(RpcService):
         try:
             metadata = await self._dataplane.model_metadata(request.name, request.version or None)
         except ModelNotFound as error:
-            raise of_name(error, "name") from None
+            raise name_missing_field(error, "name") from None
         return ModelMetadataResponseConverter.from_types(metadata)
 
     async def ModelInfer(self, request: InferMessage, context: RpcContext) -> bytes:
@@ -69,19 +69,19 @@ class InferenceService(RpcService):
             try:
                 admission = self._dataplane.admit(model, version, caller)
             except NotLoaded:
-                admission = await self._dataplane.admit_loaded(model, version, caller)
+                admission = await self._dataplane.load_and_admit(model, version, caller)
             if admission.metering is not None:
-                admission.size = size_of(request)
-            inputs = request_from(request, admission.pipeline.form, references=True)
+                admission.size = message_size(request)
+            inputs = parse_request(request, admission.pipeline.form, references=True)
         except InferstreamError as failure:
-            error = of_name(failure)
-            self._dataplane.refused(caller, "infer", model, error)
+            error = name_missing_field(failure)
+            self._dataplane.log_rejection(caller, "infer", model, error)
             raise error from failure.__cause__
         reply = await admission.open(INFER, inputs)
         response = reply.first
         assert response is not None
-        message = response.accept(WRITERS[wants_typed(request)])
+        message = response.accept(WRITERS[wants_typed_contents(request)])
         if admission.metering is not None:
-            admission.sent(len(message))
+            admission.count_response(len(message))
         self._headers.send(context, admission, response.id, response.parameters)
         return message

@@ -1,4 +1,4 @@
-"""Messages of RPCs on the wire: a prefix of five bytes, and the message itself, compressed or not."""
+"""RPC messages on the wire: a five-byte prefix, followed by the message, compressed or not."""
 
 from collections import deque
 from struct import Struct
@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from ...errors import InvalidRequest, Unsupported
-from ..compression import DEFLATE, GZIP, deflate, inflate, too_large
+from ..compression import DEFLATE, GZIP, build_size_error, deflate, inflate
 
 ACCEPTED = b"identity, deflate, gzip"
 """The value of `grpc-accept-encoding` in responses."""
@@ -15,28 +15,31 @@ ACCEPTED = b"identity, deflate, gzip"
 IDENTITY = b"identity"
 
 PREFIX = Struct(">BL")
-"""Flags, of which 1 means compressed, and the length of the message."""
+"""The flags (1 means compressed) and the length of the message."""
 
 COMPRESSED = 1
 
 WORTH_A_VIEW = 64 * 1024
-"""Bytes of a message above which a view costs less than a copy."""
+"""Message size in bytes above which a view is cheaper than a copy."""
 
 WORTH_ROOM = 1024 * 1024
-"""Bytes of a message that is put together as it arrives, so that it and its pieces are not kept at once."""
+"""Minimum size in bytes of a message that is assembled in one buffer as it arrives.
+
+Otherwise, the message and its pieces would be in memory at the same time.
+"""
 
 AHEAD = 16
-"""Times the bytes that have arrived of such a message for which there is room: a prefix alone takes no memory."""
+"""The buffer of a large message is allocated once 1/16 of it has arrived, so a prefix allocates nothing."""
 
 SMALL_PIECE = 1024
-"""Bytes of a piece that is joined with the one before it."""
+"""Pieces smaller than this are joined with the previous piece."""
 
 
 class MessageBuffer:
-    """Takes the bytes of one direction of a call as they arrive, and gives the messages.
+    """Splits the bytes of one direction of a call into messages.
 
-    A message above `limit` bytes is refused when its prefix has arrived, before its content. The error names the
-    setting of the limit.
+    A message above `limit` bytes is rejected as soon as its prefix has arrived. The error names the `setting`
+    that sets the limit.
     """
 
     __slots__ = (
@@ -56,18 +59,18 @@ class MessageBuffer:
         self._setting = setting
         self._pieces: deque[bytes | memoryview] = deque()
         self._start = 0
-        """Where in the first piece the next byte is."""
+        """Offset of the next byte in the first piece."""
         self._length = -1
-        """Bytes of the message after its prefix has been taken, else -1."""
+        """Length of the current message in bytes, or -1 before its prefix has been parsed."""
         self._whole: memoryview | None = None
-        """A large message of which the first `_filled` bytes have arrived."""
+        """The buffer of a large message. The first `_filled` bytes have arrived."""
         self._filled = 0
         self.size = 0
-        """Bytes that have been fed and not been taken."""
+        """Bytes that have been appended but not taken."""
         self.compressed = False
-        """Whether the message that was taken last is compressed."""
+        """Whether the last message that was taken is compressed."""
 
-    def feed(self, data: bytes | memoryview) -> None:
+    def append(self, data: bytes | memoryview) -> None:
         if not data:
             return
         self.size += len(data)
@@ -75,20 +78,20 @@ class MessageBuffer:
             return
         pieces = self._pieces
         if pieces and len(data) < SMALL_PIECE and len(pieces[-1]) < SMALL_PIECE:
-            # An object for each byte would take many times as much.
+            # One object per byte would take many times as much memory.
             pieces[-1] = b"".join((pieces[-1], data))
         else:
             pieces.append(data)
 
     def _fill(self, whole: memoryview, data: bytes | memoryview) -> bytes | memoryview:
-        """Copy what belongs to a large message. What follows it."""
+        """Copy data into the buffer of a large message. Returns the remaining data."""
         begin = self._filled
         self._filled = end = min(begin + len(data), len(whole))
         whole[begin:end] = data[: end - begin]
         return data[end - begin :]
 
     def _make_room(self) -> None:
-        """Begin to put the next message together, if it is large and enough of it has arrived."""
+        """Allocate the buffer of the next message, if it is large and enough of it has arrived."""
         if self._whole is None and WORTH_ROOM <= self._length <= self.size * AHEAD:
             size = self.size
             part = self._cut(size) if size else b""
@@ -98,11 +101,14 @@ class MessageBuffer:
 
     @property
     def expected(self) -> int:
-        """Bytes of the message that is arriving; 0 before its prefix is there."""
+        """Length of the arriving message in bytes, or 0 before its prefix has arrived."""
         return max(self._length, 0)
 
     def take(self) -> bytes | None:
-        """The next message as it was sent, or None if it is not complete. Raises PayloadTooLarge, InvalidRequest."""
+        """Remove and return the next message as it was sent, or None if it is incomplete.
+
+        Raises PayloadTooLarge or InvalidRequest.
+        """
         if self._length < 0 and not self._take_prefix():
             return None
         length = self._length
@@ -130,18 +136,18 @@ class MessageBuffer:
         if flags > COMPRESSED:
             raise InvalidRequest(f"The flags of a message are {flags}, neither 0 nor 1.")
         if length > self._limit:
-            raise too_large("message", self._limit, self._setting)
+            raise build_size_error("message", self._limit, self._setting)
         self.compressed = flags == COMPRESSED
         self._length = length
         return True
 
     @property
     def between_messages(self) -> bool:
-        """Whether the call may end here: no message is incomplete."""
+        """Whether no partial message has been received, so that the call may end here."""
         return self._length < 0 and not self.size
 
     def _cut(self, length: int) -> bytes:
-        """The next `length` bytes, which have arrived; of many in one piece a view, which RPCs take too."""
+        """Remove and return the next `length` bytes, which must have arrived. Large slices are views."""
         self.size -= length
         pieces, start = self._pieces, self._start
         first, end = pieces[0], start + length
@@ -169,33 +175,33 @@ class MessageBuffer:
 
 
 def check_encoding(encoding: bytes) -> None:
-    """Raise Unsupported for a `grpc-encoding` that this server does not read."""
+    """Raise Unsupported if the server does not support a `grpc-encoding`."""
     if encoding not in (IDENTITY, GZIP, DEFLATE):
         name = encoding.decode("latin-1")
         raise Unsupported(f'The grpc-encoding "{name}" is not one of {ACCEPTED.decode()}.')
 
 
-def decompressed(message: bytes, encoding: bytes, limit: int, setting: str) -> bytes:
-    """A message without its compression, of at most `limit` bytes by a setting.
+def decompress(message: bytes, encoding: bytes, limit: int, setting: str) -> bytes:
+    """Decompress a message to at most `limit` bytes, the value of `setting`.
 
-    Raises PayloadTooLarge, InvalidRequest.
+    Raises PayloadTooLarge or InvalidRequest.
     """
     if encoding == IDENTITY:
         raise InvalidRequest("A message is compressed, and the call has no grpc-encoding that says how.")
     return inflate(message, encoding, limit, "message", setting)
 
 
-def prefixed(message: bytes) -> bytes:
-    """A message as it is sent without compression."""
+def add_prefix(message: bytes) -> bytes:
+    """Return an uncompressed message with its prefix."""
     return PREFIX.pack(0, len(message)) + message
 
 
-def compressed(message: bytes, encoding: bytes) -> bytes:
-    """A message as it is sent in gzip or deflate form."""
+def compress(message: bytes, encoding: bytes) -> bytes:
+    """Return a message, compressed with gzip or deflate, with its prefix."""
     content = deflate(message, encoding)
     return PREFIX.pack(COMPRESSED, len(content)) + content
 
 
 def accepts(accepted: bytes, encoding: bytes) -> bool:
-    """Whether a `grpc-accept-encoding` names an encoding."""
+    """Whether a `grpc-accept-encoding` includes an encoding."""
     return any(each.strip() == encoding for each in accepted.split(b","))

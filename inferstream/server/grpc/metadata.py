@@ -1,4 +1,4 @@
-"""Metadata, deadlines and status messages of RPCs as headers, and headers as metadata."""
+"""Conversion of metadata, deadlines and status messages to and from HTTP/2 headers."""
 
 import re
 from binascii import Error, a2b_base64, b2a_base64
@@ -23,44 +23,48 @@ RESERVED = frozenset(
     b" content-type te grpc-timeout grpc-encoding grpc-accept-encoding grpc-message-type grpc-status grpc-message"
     b" connection content-encoding content-length keep-alive proxy-connection trailer transfer-encoding upgrade".split()
 )
-"""Headers that describe the call or the connection. They are not metadata."""
+"""Headers that describe the call or the connection, and are not metadata."""
 
 BINARY = b"-bin"
 
 AS_IT_IS = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
-"""Characters that gRPC writes into the header unchanged. Every other byte takes three characters."""
+"""Characters that are not percent-encoded in `grpc-message`. Every other byte takes three characters."""
 
 _SECONDS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
-_MOST_DIGITS = 8
+_MAX_DIGITS = 8
 _TO_ENCODE = re.compile("[^ -$&-~]")
 
 
 class CallMetadata:
-    """The metadata of an RPC, and what the server reads in it. Calls with the same head may share it."""
+    """The metadata of an RPC, and the values that the server reads. Calls with the same head may share it."""
 
-    __slots__ = ("pairs", "priority", "request_id", "split", "timeout")
+    __slots__ = ("find", "pairs", "priority", "request_id", "split", "timeout")
 
     def __init__(self, pairs: Sequence[tuple[str, str | bytes]]) -> None:
         self.pairs = pairs
-        """Names and values; values of names in `-bin` are bytes."""
-        find = dict(pairs).get
+        """Names and values. The value of a name with the suffix "-bin" is bytes."""
+        self.find = find = dict(pairs).get
+        """Returns a value by its name, or None."""
         self.priority = find(PRIORITY)
         self.request_id = find(REQUEST_ID)
         self.timeout = find(TIMEOUT)
         self.split: SplitHeaders | None = None
-        """Metadata for models, and those that may hold credentials; None before the first call."""
+        """Metadata for models, and metadata with credentials. None until the first call."""
 
 
-def metadata_of(headers: Iterable[Header]) -> Metadata:
-    """The metadata among the headers of a call. Raises InvalidRequest for a binary value that is not base64."""
+def extract_metadata(headers: Iterable[Header]) -> Metadata:
+    """Extract the metadata from the headers of a call.
+
+    Raises InvalidRequest if a binary value is not base64.
+    """
     metadata: list[tuple[str, str | bytes]] = []
     for name, value in headers:
         if name in RESERVED:
             continue
         if name.endswith(BINARY):
             key = name.decode()
-            # One header may hold the values of several, joined by commas.
-            metadata += [(key, _binary(key, each.strip())) for each in value.split(b",")]
+            # Repeated binary headers may be joined by commas.
+            metadata += [(key, _decode_binary(key, each.strip())) for each in value.split(b",")]
             continue
         try:
             metadata.append((name.decode(), value.decode()))
@@ -69,15 +73,15 @@ def metadata_of(headers: Iterable[Header]) -> Metadata:
     return tuple(metadata)
 
 
-def _binary(name: str, value: bytes) -> bytes:
+def _decode_binary(name: str, value: bytes) -> bytes:
     try:
         return a2b_base64(value + b"=" * (-len(value) % 4), strict_mode=True)
     except Error:
         raise InvalidRequest(f'The value of the metadata "{name}" is not base64.') from None
 
 
-def header_pairs(metadata: Iterable[tuple[str, str | bytes]]) -> list[Header]:
-    """The headers that carry the metadata of a response. Those of the call or the connection are not metadata."""
+def encode_metadata(metadata: Iterable[tuple[str, str | bytes]]) -> list[Header]:
+    """Encode response metadata as headers. Reserved headers are dropped."""
     return [
         (
             name.encode(),
@@ -88,19 +92,19 @@ def header_pairs(metadata: Iterable[tuple[str, str | bytes]]) -> list[Header]:
     ]
 
 
-def timeout_of(value: bytes) -> float:
-    """The seconds of a `grpc-timeout`, such as `100m`. Raises InvalidRequest."""
+def parse_timeout(value: bytes) -> float:
+    """Parse a `grpc-timeout`, such as `100m`, as seconds. Raises InvalidRequest."""
     digits, unit = value[:-1], _SECONDS.get(value[-1:])
-    if unit is None or not digits.isdigit() or len(digits) > _MOST_DIGITS:
+    if unit is None or not digits.isdigit() or len(digits) > _MAX_DIGITS:
         raise InvalidRequest(
-            f'The grpc-timeout "{value.decode("latin-1")}" is not a number of at most {_MOST_DIGITS} digits '
+            f'The grpc-timeout "{value.decode("latin-1")}" is not a number of at most {_MAX_DIGITS} digits '
             "with one of the units H, M, S, m, u and n."
         )
     return int(digits) * unit
 
 
-def percent_encoded(message: str) -> bytes:
-    """A status message as the value of `grpc-message`."""
+def percent_encode(message: str) -> bytes:
+    """Percent-encode a status message for `grpc-message`."""
     if _TO_ENCODE.search(message) is None:
         return message.encode()
     return quote(message, safe=AS_IT_IS, errors="replace").encode()

@@ -1,4 +1,4 @@
-"""The options of the gRPC port: as channel arguments of grpc-core, and as what they mean here."""
+"""The options of the gRPC port, converted from grpc-core channel arguments."""
 
 import logging
 from collections.abc import Callable, Container, Mapping
@@ -17,75 +17,82 @@ logger = logging.getLogger("inferstream.grpc")
 SOURCE = "_custom_grpc_server_settings"
 
 HEADROOM = 2**20
-"""Bytes that a message may have beside its tensors."""
+"""Additional bytes of a message for everything except its tensors."""
 
 MAX_STREAMS = 4096
-"""Calls in progress on one connection."""
+"""Maximum concurrent calls on one connection."""
 
-LARGEST_MESSAGE = 2**32 - 1
-"""Bytes of a message that its prefix can say."""
+MAX_MESSAGE_SIZE = 2**32 - 1
+"""Maximum bytes of a message, because its length prefix has 32 bits."""
 
 MESSAGE_SETTING = "grpc_max_message_length"
-"""The setting of both sizes of messages, unless channel arguments have them."""
+"""The setting that limits both message sizes, unless channel arguments override it."""
 
 RECEIVED = "grpc.max_receive_message_length"
 SENT = "grpc.max_send_message_length"
 
 UNLIMITED = 2**31 - 1
-"""What grpc-core takes for a time without end."""
+"""The value that grpc-core treats as an unlimited time."""
 
 Arguments = Mapping[str, str | int]
 """Channel arguments by name."""
 
 Convert = Callable[[str, object], object]
-"""What the value of a channel argument means. Raises InvalidSettings."""
+"""Converts the value of a channel argument. Raises InvalidSettings."""
 
 
 @dataclass(frozen=True, slots=True)
 class GrpcOptions(Http2Limits):
-    """Limits of the port: those of each connection, and these. Sizes are in bytes, times in seconds; None is no limit.
+    """Limits of the port, in addition to the limits of each HTTP/2 connection.
 
-    What no channel argument says is as in HTTP/2's limits.
+    Sizes are in bytes and times in seconds. None means no limit. Limits without a channel argument keep the
+    HTTP/2 defaults.
     """
 
     max_receive: int = 4 * 2**20
-    """Size of a request's message."""
+    """Maximum size of a request message."""
     max_send: int | None = None
-    """Size of a response's message."""
+    """Maximum size of a response message."""
     reuse_port: bool = True
-    """Whether other sockets of this user may listen at the same port."""
+    """Whether other sockets of the same user may listen on the same port."""
     compression: bytes | None = None
-    """Compression of responses for clients that take it."""
+    """Compression of responses for clients that accept it, or None."""
     receive_setting: str = MESSAGE_SETTING
-    """The name of the setting that limits a request's message, for errors."""
+    """The setting that limits request messages, named in errors."""
     send_setting: str = MESSAGE_SETTING
-    """The same for a response's message."""
+    """The setting that limits response messages, named in errors."""
     inflight: InflightBytes = field(default_factory=InflightBytes, compare=False)
-    """Counts messages, and refuses those beyond the limit."""
+    """Counts the memory of messages, and rejects messages above the limit."""
 
 
 def check_engine(settings: Settings) -> None:
-    """Log a warning for `auto`. Raises InvalidSettings for `grpcio`, whose port is gone."""
+    """Check the setting `grpc_engine`.
+
+    `auto` logs a warning. `grpcio` raises InvalidSettings, because that port has been removed.
+    """
     if settings.grpc_engine == "grpcio":
         raise InvalidSettings(
             "grpc_engine: grpcio serves no port any more; leave the setting out, or embed "
             "Application.grpc_services() in a server of grpcio"
         )
     if settings.grpc_engine == "auto":
-        logger.warning("grpc_engine: auto means native, the only engine of the port; leave the setting out")
+        logger.warning("grpc_engine: auto means native, the only engine of the gRPC port; remove the setting")
 
 
 def channel_arguments(settings: Settings) -> dict[str, str | int]:
-    """The channel arguments of the port; those that the settings name win. Raises InvalidSettings for wrong ones."""
+    """Return the channel arguments of the port. Arguments in the settings override the defaults.
+
+    Raises InvalidSettings.
+    """
     largest = settings.grpc_max_message_length
     arguments: dict[str, str | int] = {
         RECEIVED: largest or settings.max_body_bytes + HEADROOM,
         SENT: largest or -1,
-        # Only front ends of one server share a port; otherwise a port in use is an error.
+        # Only front-end processes of one server share a port. Otherwise, a port in use is an error.
         "grpc.so_reuseport": int(settings.frontends > 1),
         "grpc.max_concurrent_streams": MAX_STREAMS,
         "grpc.max_metadata_size": 16 * 1024,
-        # Clients may ping often to keep connections through proxies open.
+        # Allow frequent pings, which keep connections through proxies open.
         "grpc.http2.min_ping_interval_without_data_ms": 5_000,
         "grpc.keepalive_permit_without_calls": 1,
     }
@@ -93,9 +100,9 @@ def channel_arguments(settings: Settings) -> dict[str, str | int]:
 
 
 def custom_arguments(settings: Settings) -> dict[str, str | int]:
-    """The channel arguments `grpc.…` of the settings. Raises InvalidSettings for unknown ones and other options.
+    """Return the channel arguments (`grpc.…`) in the settings, without TLS options.
 
-    Options of TLS are no channel arguments.
+    Raises InvalidSettings for an unknown argument or option.
     """
     arguments: dict[str, str | int] = {}
     for name, value in (settings.custom_grpc_server_settings or {}).items():
@@ -113,20 +120,25 @@ def custom_arguments(settings: Settings) -> dict[str, str | int]:
     return arguments
 
 
-def limiting(settings: Settings) -> str:
-    """The setting that limits a request's message where no channel argument does.
+def name_receive_limit(settings: Settings) -> str:
+    """Return the name that errors use for the limit on request messages if no channel argument sets it.
 
-    With its value if the limit is another number, because the envelope of a message has room of its own.
+    If the limit is derived from `max_body_bytes`, the name includes both numbers, because the limit is their
+    sum.
     """
     if settings.grpc_max_message_length:
         return MESSAGE_SETTING
     return f"max_body_bytes {settings.max_body_bytes}, and {HEADROOM} for the rest of a message"
 
 
-def options_of(
+def parse_options(
     arguments: Arguments, chosen: Container[str] = (), limited_by: str = MESSAGE_SETTING
 ) -> GrpcOptions:
-    """What channel arguments mean; the settings have those in `chosen`. Raises InvalidSettings for a wrong value."""
+    """Convert channel arguments to options. Raises InvalidSettings for an invalid value.
+
+    `chosen` contains the arguments that the settings set. `limited_by` is the name that errors use
+    for the limit on request messages if no channel argument sets it.
+    """
     values = {
         field: convert(name, arguments[name]) for name, (field, convert) in KNOWN.items() if name in arguments
     }
@@ -167,7 +179,7 @@ def _flag(name: str, value: object) -> bool:
 
 
 def _largest(name: str, value: object) -> int:
-    return _size(name, value) or LARGEST_MESSAGE
+    return _size(name, value) or MAX_MESSAGE_SIZE
 
 
 def _compression(name: str, value: object) -> bytes | None:
@@ -192,14 +204,14 @@ KNOWN: dict[str, tuple[str, Convert]] = {
     "grpc.so_reuseport": ("reuse_port", _flag),
     "grpc.default_compression_algorithm": ("compression", _compression),
 }
-"""The channel arguments that the port knows, with the field of `GrpcOptions` and its conversion."""
+"""The supported channel arguments, with the field of `GrpcOptions` and the conversion."""
 
 WITHOUT_EFFECT = (
-    # Programs set these beside those of keepalive. The port sends no other pings, and no arguments hold
-    # those back: the first was removed from the proposal for clients, and grpc-core itself ignores the second.
+    # Programs set these together with the keepalive arguments. The port sends no other pings that they could
+    # limit. The first was removed from the client proposal, and grpc-core itself ignores the second.
     "grpc.http2.max_pings_without_data",
     "grpc.http2.min_time_between_pings_ms",
-    # It measures how large a window must be. Those of the port are large from the start.
+    # It measures the required window size. The windows of the port are large from the start.
     "grpc.http2.bdp_probe",
 )
-"""Channel arguments that the port takes without an effect."""
+"""Channel arguments that are accepted without effect."""

@@ -1,4 +1,4 @@
-"""RPCs over bytes, for any engine. They count each call, and map each error to a status."""
+"""RPCs that accept and return bytes, for any engine, with metrics and error statuses."""
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,7 +22,7 @@ Parsed = TypeVar("Parsed", covariant=True)
 
 
 class RpcFailed(Exception):
-    """The status with which a call ends, and its trailing metadata beside that of the context."""
+    """The final status of a failed call, with trailing metadata to add to the metadata of the context."""
 
     def __init__(self, code: StatusCode, message: str, trailing: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(code, message)
@@ -32,11 +32,11 @@ class RpcFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ServedRpc:
-    """One RPC. Its meters, spans and statuses are inside `serve`, so that an engine adds none."""
+class Rpc:
+    """One RPC. `serve` includes metrics, tracing and error statuses, so engines do not add any."""
 
     path: str
-    """Such as `/inference.GRPCInferenceService/ModelInfer`."""
+    """The path, such as `/inference.GRPCInferenceService/ModelInfer`."""
     client_streams: bool
     server_streams: bool
     serve: "ServeRpc"
@@ -45,12 +45,12 @@ class ServedRpc:
 class Rpcs(Protocol):
     """The RPCs that an engine serves."""
 
-    def find(self, path: str) -> ServedRpc | None:
-        """The RPC at this path; None for one that is not implemented."""
+    def find(self, path: str) -> Rpc | None:
+        """Return the RPC at a path, or None if it is not implemented."""
 
 
 class RequestType(Protocol[Parsed]):
-    """The class of a message, or a reader in its place."""
+    """A message class, or a reader that replaces it."""
 
     def FromString(self, data: bytes, /) -> Parsed: ...
 
@@ -64,7 +64,7 @@ class RpcExchange(Generic[Request]):
         self._meters = meters
 
     async def read(self) -> Request | None:
-        """The next request, or None when the client has half-closed. Raises InvalidRequest."""
+        """Receive the next request, or None if the client has half-closed. Raises InvalidRequest."""
         data = await self.context.read()
         if data is None:
             return None
@@ -80,35 +80,38 @@ class RpcExchange(Generic[Request]):
         return message
 
     def write(self, data: bytes) -> Awaitable[None]:
-        """Send the bytes of a message, and wait while the client does not read."""
+        """Send an encoded message. Waits while the client does not read."""
         self._meters.sent += 1
         return self.context.write(data)
 
 
 Unary = Callable[[Request, RpcContext], Awaitable[Message | bytes]]
-"""Serves a request with a response or its bytes."""
+"""Serves a request. Returns the response or its bytes."""
 
 Streaming = Callable[[RpcExchange[Request]], Awaitable[None]]
 
 ServeRpc = Callable[[bytes | None, RpcContext], Awaitable[bytes | None]]
-"""Serves a call. A unary RPC takes and returns the bytes of a message, also in a bytearray or a memoryview.
+"""Serves a call.
 
-A streaming RPC takes and returns None. It reads and writes through the context. Raises RpcFailed for each failure
-that the client must see, ClientLeft of the context, and passes the cancel of its task by the engine.
+A unary RPC accepts and returns the bytes of a message, which may be a bytearray or memoryview. A streaming
+RPC accepts and returns None, and reads and writes through the context.
+
+Raises RpcFailed for every failure that must be reported to the client. ClientLeft and a cancellation by the
+engine are propagated.
 """
 
 Around = Callable[[ServeRpc], ServeRpc]
 """Wraps the function that serves an RPC."""
 
 
-def unary(
+def build_unary(
     behaviour: Unary[Request],
     request: RequestType[Request],
     meters: RpcMeters,
     profile: Profile,
     around: Around,
-) -> ServedRpc:
-    """An RPC with one request and one response."""
+) -> Rpc:
+    """Build an RPC with one request and one response."""
 
     async def serve(data: bytes | None, context: RpcContext) -> bytes:
         assert data is not None
@@ -117,39 +120,39 @@ def unary(
         meters.sent += 1
         return response if isinstance(response, bytes) else response.SerializeToString()
 
-    return ServedRpc(meters.path, False, False, around(_ended(serve, meters, profile)))
+    return Rpc(meters.path, False, False, around(_with_status(serve, meters, profile)))
 
 
-def streaming(
+def build_streaming(
     behaviour: Streaming[Request],
     request: RequestType[Request],
     meters: RpcMeters,
     profile: Profile,
     around: Around,
-) -> ServedRpc:
-    """An RPC with a stream in one direction or both; one with a single request reads the first message."""
+) -> Rpc:
+    """Build an RPC with a stream in one direction or both. A single request is the first message."""
 
     def serve(_: bytes | None, context: RpcContext) -> Awaitable[None]:
         return behaviour(RpcExchange(context, request, meters))
 
     client, server = meters.kind != "SERVER_STREAMING", meters.kind != "CLIENT_STREAMING"
-    return ServedRpc(meters.path, client, server, around(_ended(serve, meters, profile)))
+    return Rpc(meters.path, client, server, around(_with_status(serve, meters, profile)))
 
 
 def parse(request: RequestType[Request], data: bytes) -> Request:
-    """The message of type `request` in `data`. Raises InvalidRequest."""
+    """Parse `data` as a message of type `request`. Raises InvalidRequest."""
     try:
         return request.FromString(data)
     except DecodeError:
-        # Not an attribute of the protocol, because protobuf's stubs have it on messages and not on classes.
+        # `vars`, because the stubs of protobuf declare DESCRIPTOR on messages and not on classes.
         name = vars(request)["DESCRIPTOR"].name
         raise InvalidRequest(f"The message is not a {name}.") from None
 
 
-def _ended(serve: ServeRpc, meters: RpcMeters, profile: Profile) -> ServeRpc:
-    """`serve` with meters, and with a status for each error."""
+def _with_status(serve: ServeRpc, meters: RpcMeters, profile: Profile) -> ServeRpc:
+    """Wrap `serve` to update metrics and to turn each error into a status."""
 
-    async def ended(incoming: bytes | None, context: RpcContext) -> bytes | None:
+    async def serve_and_count(incoming: bytes | None, context: RpcContext) -> bytes | None:
         meters.started += 1
         began = perf_counter()
         status = "CANCELLED"
@@ -158,25 +161,25 @@ def _ended(serve: ServeRpc, meters: RpcMeters, profile: Profile) -> ServeRpc:
             status = "OK"
             return response
         except FAILURES as error:
-            # The client waits for the status of a cancel that the engine did not request.
+            # If model code or a library raised CancelledError, the client still needs a status.
             if isinstance(error, ClientLeft) or is_own_cancel(error):
                 raise
-            code, message = outcome(error, profile)
+            code, message = describe_failure(error, profile)
             status = code.name
             seconds_until_retry = retry_after(error)
             trailing = () if seconds_until_retry is None else (("retry-after", str(seconds_until_retry)),)
             raise RpcFailed(code, message, trailing) from error
         finally:
             seconds = perf_counter() - began
-            meters.ended(status, seconds)
+            meters.count_end(status, seconds)
             if logger.isEnabledFor(logging.DEBUG) and not meters.unlogged:
                 logger.debug("%s %s, %.6f s", meters.name, status, seconds)
 
-    return ended
+    return serve_and_count
 
 
-def outcome(error: BaseException, profile: Profile) -> tuple[StatusCode, str]:
-    """The status of an error; one outside our tree is logged, and its status has no details."""
+def describe_failure(error: BaseException, profile: Profile) -> tuple[StatusCode, str]:
+    """Return the status code and message for an error. Details of unexpected errors are only logged."""
     if not isinstance(error, InferstreamError):
-        logger.error("a gRPC call failed", exc_info=error)
+        logger.error("gRPC call failed", exc_info=error)
     return grpc_status(error, profile)

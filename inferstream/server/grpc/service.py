@@ -1,4 +1,4 @@
-"""The base class of services: which RPCs an object serves, and the operation that each stands for."""
+"""The base class of gRPC services, whose methods are RPCs with an access check."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -9,26 +9,27 @@ from ...dataplane.access import Action
 
 
 class RpcService:
-    """Serves RPCs of one service. Each is the method of its name.
+    """Base class of a gRPC service. Each RPC is a method with the same name.
 
-    A unary one takes a request and an `RpcContext`, and returns a message or its bytes. Others take an `RpcExchange`.
+    A unary RPC accepts a request and an `RpcContext`, and returns a message or its bytes. A streaming RPC
+    accepts an `RpcExchange`.
     """
 
     descriptor: ClassVar[ServiceDescriptor]
     aliases: ClassVar[Sequence[str]] = ()
-    """Other full names of the service, with the same messages."""
+    """Alternative full names of the service, with the same messages."""
 
     actions: ClassVar[Mapping[str, Action]]
-    """The operation that each RPC stands for, which is checked before it. An RPC without one is not served."""
+    """The operation that each RPC's access check requires. RPCs without one are not served."""
 
     own_checks: ClassVar[Sequence[str]] = ()
-    """RPCs that check the operation themselves, once they know the model that it concerns."""
+    """RPCs that run the access check themselves, once they know the model."""
 
     of_models: ClassVar[bool] = True
-    """Whether the name in a request is that of a model."""
+    """Whether the name in a request is a model name."""
 
     needs_start: ClassVar[bool] = True
-    """Whether its RPCs are UNAVAILABLE until the server has started."""
+    """Whether its RPCs return UNAVAILABLE until the server has started."""
 
     @property
     def names(self) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""The status codes of gRPC, and the status of an error as the client sees it."""
+"""gRPC status codes, and the conversion of errors to statuses."""
 
 import re
 from enum import IntEnum
@@ -10,7 +10,7 @@ from .metadata import AS_IT_IS
 
 
 class StatusCode(IntEnum):
-    """The codes of gRPC with their numbers on the wire."""
+    """gRPC status codes with their numbers on the wire."""
 
     OK = 0
     CANCELLED = 1
@@ -31,26 +31,26 @@ class StatusCode(IntEnum):
     UNAUTHENTICATED = 16
 
 
-LONGEST_MESSAGE = 4096
-"""Bytes of a gRPC message as a header. Clients refuse a call if its headers exceed 8 KiB together."""
+MAX_MESSAGE_LENGTH = 4096
+"""Maximum bytes of an encoded status message. Clients reject calls with more than 8 KiB of headers."""
 
 ELLIPSIS = "…"
 
 
 def grpc_status(error: BaseException, profile: Profile = "default") -> tuple[StatusCode, str]:
-    """The status code and message of an error; INTERNAL without details for one outside our tree."""
+    """Return the status code and message for an error. Unexpected errors are INTERNAL, without details."""
     if not isinstance(error, InferstreamError):
         return StatusCode.INTERNAL, "The server failed; its log says why."
-    return StatusCode[status_of(error, profile).grpc], shortened(error.message)
+    return StatusCode[status_of(error, profile).grpc], truncate(error.message)
 
 
-def shortened(message: str) -> str:
-    """The message, cut to the length that a status can carry."""
-    if 3 * 4 * len(message) <= LONGEST_MESSAGE:
+def truncate(message: str) -> str:
+    """Truncate a message to the length that a status can carry."""
+    if 3 * 4 * len(message) <= MAX_MESSAGE_LENGTH:
         return message
-    written = quote(message[: LONGEST_MESSAGE + 1], safe=AS_IT_IS)
-    if len(written) <= LONGEST_MESSAGE:
+    written = quote(message[: MAX_MESSAGE_LENGTH + 1], safe=AS_IT_IS)
+    if len(written) <= MAX_MESSAGE_LENGTH:
         return message
-    beginning = written[: LONGEST_MESSAGE - len(quote(ELLIPSIS))]
-    # The cut may have divided an escape or a character.
+    beginning = written[: MAX_MESSAGE_LENGTH - len(quote(ELLIPSIS))]
+    # The cut may have split an escape sequence or a character.
     return unquote(re.sub("%.?$", "", beginning), errors="ignore") + ELLIPSIS

@@ -1,4 +1,4 @@
-"""ModelStreamInfer: its dialects, and the choice of a stream's dialect."""
+"""ModelStreamInfer: its dialects, and the choice of a dialect for each stream."""
 
 import logging
 from collections.abc import Mapping
@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from ...dataplane.access import Action
 from ...dataplane.dataplane import DataPlane
 from ...errors import Unsupported
-from ...extensions import STREAM_DIALECTS, leave_out, loaded
+from ...extensions.entries import STREAM_DIALECTS
+from ...extensions.loading import leave_out, load_group
 from ...protos import dataplane_pb2 as pb
-from ...protos.dialects import HEADER, asked_dialect
+from ...protos.dialects import HEADER, parse_dialect
 from ...settings import Settings
 from ...types import Headers
 from .context import caller_of
@@ -21,15 +22,16 @@ logger = logging.getLogger("inferstream.grpc")
 Dialects = Mapping[str, type[StreamDialect]]
 
 
-def stream_dialects(strict: bool) -> Dialects:
-    """Every dialect by its name, in the order in which they are tried on the first request; the protocol's is last.
+def load_stream_dialects(strict: bool) -> Dialects:
+    """Return all dialects by name, in the order in which they inspect the first request.
 
-    One that cannot be used is left out. Raises InvalidSettings for it where `strict`.
+    The protocol dialect is last. An invalid dialect of a plug-in is skipped. If `strict` is true, it raises
+    InvalidSettings.
     """
     own = MLServerDialect
     dialects: dict[str, type[StreamDialect]] = {}
     taken = {own.name, *own.aliases}
-    for plugin, kind in loaded(STREAM_DIALECTS, strict):
+    for plugin, kind in load_group(STREAM_DIALECTS, strict):
         if not (isinstance(kind, type) and issubclass(kind, StreamDialect)):
             leave_out(plugin, "it is not a subclass of StreamDialect", strict)
         elif kind.name != plugin.name:
@@ -42,14 +44,14 @@ def stream_dialects(strict: bool) -> Dialects:
     return {**dialects, own.name: own}
 
 
-def dialect_of(dialects: Dialects, first: StreamRequest, metadata: Headers, default: str) -> str:
-    """The name of a stream's dialect, from its metadata and first request, else `default`.
+def choose_dialect(dialects: Dialects, first: StreamRequest, metadata: Headers, default: str) -> str:
+    """Choose the dialect of a stream by its metadata and first request, or `default`. Returns its name.
 
-    The response types look the same on the wire, so the choice must precede the first response.
-    Raises InvalidRequest for an unknown dialect.
+    The response types look the same on the wire, so the choice must precede the first response. Raises
+    InvalidRequest for an unknown dialect.
     """
     if asked := metadata.get(HEADER):
-        return asked_dialect(asked, {name: dialect.aliases for name, dialect in dialects.items()}) or default
+        return parse_dialect(asked, {name: dialect.aliases for name, dialect in dialects.items()}) or default
     for dialect in dialects.values():
         if dialect.is_certain(first, metadata):
             return dialect.name
@@ -60,7 +62,7 @@ def dialect_of(dialects: Dialects, first: StreamRequest, metadata: Headers, defa
 
 
 class StreamService(RpcService):
-    """The bidirectional RPC, with one of several response types for each stream."""
+    """The bidirectional inference RPC, in one of several dialects per stream."""
 
     descriptor = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"]
     actions = {"ModelStreamInfer": Action.STREAM}
@@ -69,14 +71,15 @@ class StreamService(RpcService):
     def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
         self._dataplane = dataplane
         self._default = settings.grpc_stream_dialect
-        self._dialects = stream_dialects(settings.strict)
+        self._dialects = load_stream_dialects(settings.strict)
         self._serving = {
             name: dialect(dataplane, settings.status_profile) for name, dialect in self._dialects.items()
         }
 
     async def ModelStreamInfer(self, exchange: StreamExchange) -> None:
         caller = caller_of(exchange.context, self._dataplane.access)
-        self._dataplane.access.check(Action.STREAM, caller)  # a later refusal is a message of the stream
+        # Checked first, because later rejections are sent as messages of the stream.
+        self._dataplane.access.check(Action.STREAM, caller)
         message = await exchange.read()
         if message is None:
             return
@@ -85,8 +88,8 @@ class StreamService(RpcService):
             default = first.admission.pipeline.settings.grpc_stream_dialect
         else:
             default = self._dataplane.stream_dialect(message.model_name)
-        name = dialect_of(self._dialects, first, caller.headers, default or self._default)
-        logger.debug("a stream for model %s speaks %s's dialect", message.model_name, name)
+        name = choose_dialect(self._dialects, first, caller.headers, default or self._default)
+        logger.debug("stream for model %s uses dialect %s", message.model_name, name)
         if (dialect := self._serving.get(name)) is None:
             raise Unsupported(f'grpc_stream_dialect: the dialect "{name}" cannot be used')
         await dialect.serve(first, exchange, caller)

@@ -1,4 +1,4 @@
-"""The typed RPCs of functions. The served methods follow the models that are loaded."""
+"""Typed RPCs of functions. The set of methods follows the loaded models."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -11,21 +11,21 @@ from ...dataplane.admission import Admission
 from ...dataplane.call import INFER, STREAM
 from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError, InvalidRequest, ModelNotReady
-from ...protos.typed import PREFIX, Method, method_of
-from ...protos.typed_files import classes_of, pool_of
+from ...protos.typed import PREFIX, Method, build_method
+from ...protos.typed_files import build_pool, message_classes
 from ...protos.typed_requests import RequestReader
 from ...protos.typed_responses import ResponseWriter
 from ...signature import Signature
 from ...types import InferenceRequest, Parameters
 from .context import RpcContext, TrailingHeaders, caller_of
 from .dialects.dialect import LaterRequests
-from .rpc import RpcExchange, ServedRpc
+from .rpc import Rpc, RpcExchange
 
 logger = logging.getLogger("inferstream.grpc")
 
 
 class Received:
-    """Requests as bytes, which the RPC reads after its admission."""
+    """A message type that returns the bytes unparsed. The RPC parses them after its admission."""
 
     @staticmethod
     def FromString(data: bytes) -> bytes:
@@ -33,10 +33,10 @@ class Received:
 
 
 class TypedRpc:
-    """Serves the calls of one method."""
+    """Serves one typed RPC."""
 
     def __init__(self, dataplane: DataPlane, method: Method) -> None:
-        request, response = classes_of(method)
+        request, response = message_classes(method)
         self.method = method
         self._dataplane = dataplane
         self._headers = TrailingHeaders()
@@ -51,13 +51,13 @@ class TypedRpc:
             admission.size = len(data)
             request = self._reader.read(data, admission.pipeline.form)
         except InferstreamError as error:
-            self._dataplane.refused(caller, "infer", model, error)
+            self._dataplane.log_rejection(caller, "infer", model, error)
             raise
         reply = await admission.open(INFER, request)
         response = reply.first
         assert response is not None
         message = response.accept(self._writer)
-        admission.sent(len(message))
+        admission.count_response(len(message))
         self._headers.send(context, admission, response.id, response.parameters)
         return message
 
@@ -74,15 +74,15 @@ class TypedRpc:
             admission.size = len(data)
             request = self._reader.read(data, admission.pipeline.form)
         except InferstreamError as error:
-            self._dataplane.refused(caller, "stream", self.method.model, error)
+            self._dataplane.log_rejection(caller, "stream", self.method.model, error)
             raise
         if self.method.stream is None:
-            await self._answer(admission, exchange, request, None)
+            await self._respond(admission, exchange, request, None)
             return
         with closing(LaterRequests(admission, exchange, request, self._reader.read_later, len)) as more:
-            await self._answer(admission, exchange, request, more)
+            await self._respond(admission, exchange, request, more)
 
-    async def _answer(
+    async def _respond(
         self,
         admission: Admission,
         exchange: RpcExchange[bytes],
@@ -98,28 +98,28 @@ class TypedRpc:
                 if usage is not None:
                     usage.sent += len(message)
                 await exchange.write(message)
-                del response  # freed now, while the core has it in its caches
+                del response  # freed now, while it is in the CPU cache
         if last is not None:
             self._headers.send(exchange.context, admission, *last)
 
 
-BuildRpc = Callable[[TypedRpc], ServedRpc]
+BuildRpc = Callable[[TypedRpc], Rpc]
 
 
 class TypedServices:
-    """The typed RPCs of the models that are loaded now."""
+    """The typed RPCs of all loaded models."""
 
-    def __init__(self, dataplane: DataPlane, build: BuildRpc, unready: ServedRpc) -> None:
+    def __init__(self, dataplane: DataPlane, build: BuildRpc, unready: Rpc) -> None:
         self._dataplane = dataplane
         self._build = build
         self._unready = unready
         self._models: list[tuple[str, Signature]] = []
-        self._built: dict[str, tuple[Signature, Method, ServedRpc]] = {}
-        self._rpcs: dict[str, ServedRpc] = {}
+        self._built: dict[str, tuple[Signature, Method, Rpc]] = {}
+        self._rpcs: dict[str, Rpc] = {}
         self._pools: list[DescriptorPool] | None = None
 
-    def find(self, path: str) -> ServedRpc | None:
-        """The RPC at this path; None for one that no model has."""
+    def find(self, path: str) -> Rpc | None:
+        """Return the RPC at a path, or None if no model has it."""
         if self._models is not self._dataplane.typed_models():
             self._publish()
         rpc = self._rpcs.get(path)
@@ -134,13 +134,13 @@ class TypedServices:
 
     @property
     def pools(self) -> Sequence[DescriptorPool]:
-        """The descriptors of the services: a pool for each package."""
+        """The descriptors of the services, with one pool for each package."""
         methods = self._methods()
         if self._pools is None:
             packages: dict[str, list[Method]] = {}
             for method in methods:
                 packages.setdefault(method.file, []).append(method)
-            self._pools = [pool_of(its) for its in packages.values()]
+            self._pools = [build_pool(its) for its in packages.values()]
         return self._pools
 
     def _methods(self) -> list[Method]:
@@ -149,34 +149,36 @@ class TypedServices:
         return [method for _, method, _ in self._built.values()]
 
     def _publish(self) -> None:
-        """Take over the models that are loaded now. RPCs of models that have not changed stay."""
+        """Update the RPCs to match the loaded models. RPCs of unchanged models are reused."""
         self._models = self._dataplane.typed_models()
         known, self._built, self._pools = self._built, {}, None
         taken: dict[tuple[str, str], str] = {}
         for model, signature in self._models:
             built = known.get(model)
             if built is None or built[0] is not signature:
-                built = self._built_of(model, signature)
+                built = self._build_method(model, signature)
             if built is None:
                 continue
             other = taken.setdefault((built[1].package, built[1].messages[0]), model)
             if other == model:
                 self._built[model] = built
             else:
-                logger.error("model %s has no typed RPC: model %s has one of the same name", model, other)
+                logger.error(
+                    "model %s has no typed RPC: model %s has an RPC with the same name", model, other
+                )
         self._rpcs = {method.path: rpc for _, method, rpc in self._built.values()}
 
-    def _built_of(self, model: str, signature: Signature) -> tuple[Signature, Method, ServedRpc] | None:
-        method = method_of(model, signature)
+    def _build_method(self, model: str, signature: Signature) -> tuple[Signature, Method, Rpc] | None:
+        method = build_method(model, signature)
         if method is None:
             return None
         try:
             return signature, method, self._build(TypedRpc(self._dataplane, method))
-        except TypeError as error:  # of protobuf, for names that it does not take
+        except TypeError as error:  # raised by protobuf for names that it does not support
             logger.error("model %s has no typed RPC: %s", model, error)
             return None
 
 
 async def refuse(exchange: RpcExchange[bytes]) -> None:
-    """Refuse a call while models load."""
+    """Reject a call while models load."""
     raise ModelNotReady("of this RPC")

@@ -1,1 +1,1 @@
-"""HTTP/1 on httptools: connections, requests, and the guard of the ports. It knows nothing of what is served."""
+"""HTTP/1 on httptools: connections, requests and limits. It is independent of the services on a port."""

@@ -1,11 +1,11 @@
-"""One connection of HTTP/1: its requests, one after the other, in bounded memory."""
+"""An HTTP/1 connection, which serves one request after another in bounded memory."""
 
 import asyncio
 import logging
 from typing import cast
 
 from ...concurrency.inflight import COUNTED_BYTES, NoRoom, Uploader
-from .cycle import Cycle, scope_of
+from .cycle import Cycle, build_scope
 from .exchange import DirectExchange, Http1Response, refusal
 from .guard import FULL, LINGER_BYTES, STOPS, TOO_SLOW, Watch
 from .half_close import HalfClosable
@@ -17,13 +17,14 @@ from .service import PortState, Successor
 logger = logging.getLogger("inferstream.http1")
 
 UNPARSED = 64 * 1024
-"""Bytes behind a request without a response, above which no more are read. One request is parsed at a time."""
+"""Unparsed bytes above which reading pauses. Pipelined requests are parsed one at a time."""
 
 
 class Http1Connection(HalfClosable, asyncio.Protocol):
-    """One connection. Code that serves a request may `hold` it: a client that leaves cancels the task.
+    """An HTTP/1 connection. Code that serves a request can call `hold` so that a disconnect cancels its task.
 
-    The service serves small inferences directly, when the whole body has arrived; an ASGI application serves the rest.
+    The service handles small inferences directly once the whole body has arrived. An ASGI application handles
+    all other requests.
     """
 
     def __init__(self, shared: PortState) -> None:
@@ -37,7 +38,7 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
         self.watch = Watch(shared.limits)
         self.lost = self.blocked = self.closing = False
         self.fresh = True
-        """Whether the next bytes are expected soon: no request has come, or a part of a head."""
+        """Whether the header timeout applies: no request, or only a part of its head, has been received."""
         self._incoming = IncomingBytes()
         self._has_place = True
         self._current: Http1Response | None = None
@@ -46,14 +47,14 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
         self._task = None
         self._readable: asyncio.Event | None = None
 
-    # What the transport does
+    # Transport callbacks
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.peername = transport.get_extra_info("peername")
         self.reading = Reading(self.transport, self._advance, self.half_close)
         self._has_place = self._shared.places.enter(self)
-        if self._shared.stopped:  # its TLS handshake took longer than the stop
+        if self._shared.stopped:  # the TLS handshake took longer than the stop
             self.close()
         elif self._shared.chose_http2(self.transport):
             self._speak_http2()
@@ -65,7 +66,7 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
         self.leave()
         self.closing = True
         self._incoming.drop()
-        self._current = None  # what refers to this connection would wait for the garbage collector
+        self._current = None  # breaks a reference cycle, which the garbage collector would have to free
 
     def pause_writing(self) -> None:
         self.blocked = True
@@ -77,7 +78,7 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
             self._readable = None
 
     async def drain(self) -> None:
-        """Wait until the client has read, or left."""
+        """Wait until the client reads or disconnects."""
         while self.blocked and not self.lost:
             if self._readable is None:
                 self._readable = asyncio.Event()
@@ -86,7 +87,7 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         incoming = self._incoming
         if self._current is None:
-            if (body := incoming.again(data)) is not None and not self.closing:
+            if (body := incoming.match_known(data)) is not None and not self.closing:
                 head = incoming.kept
                 assert head is not None
                 if head.fixed or self._is_direct(head):
@@ -95,7 +96,7 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
                     exchange.take(body)
                     self.serve(exchange)
                     return
-        elif incoming.part(data):
+        elif incoming.count_part(data):
             if self._current.complete or self._has_room(len(data)):
                 self._current.take(data)
             return
@@ -105,20 +106,20 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
         incoming.unread += data
         self._advance()
 
-    # What has arrived
+    # Received bytes
 
     def _advance(self) -> None:
-        """Read as far as the requests before this one allow."""
+        """Parse as much as the unfinished requests allow."""
         incoming = self._incoming
         try:
             while incoming.unread and not self.closing:
                 if self._current is None:
                     if not self._take_head():
                         break
-                elif not incoming.in_body:  # a pipelined request waits for its turn
+                elif not incoming.in_body:  # a pipelined request waits
                     break
                 else:
-                    pieces = incoming.body()
+                    pieces = incoming.take_body()
                     if incoming.in_body and not (
                         self._current.complete or self._has_room(sum(map(len, pieces)))
                     ):
@@ -141,11 +142,11 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
             self.reading.release(self)
 
     def _take_head(self) -> bool:
-        """Begin a request; False if its head is not whole. Raises RequestRefused."""
+        """Start a request. Returns False if its head is incomplete. Raises RequestRefused."""
         if self._shared.http2 is not None and self._incoming.unread.startswith(PREFACE):
             self._speak_http2()
             return False
-        taken = self._incoming.head()
+        taken = self._incoming.take_head()
         if taken is None:
             if self._incoming.unread and not self.fresh:
                 self.fresh = True
@@ -174,7 +175,7 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
                     self._incoming.keep(head, raw)
             self._current = DirectExchange(self, head, keep_alive)
         else:
-            scope = scope_of(self, head)
+            scope = build_scope(self, head)
             cycle = self._current = Cycle(self, head, keep_alive)
             task = self.loop.create_task(cycle.run(self._service.app, scope))
             self._shared.tasks.add(task)
@@ -185,7 +186,10 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
             self._end_body()
 
     def _has_room(self, size: int, announced: int = 0) -> bool:
-        """Count bytes of a body. If they are too many in this process, end the connection with status 503."""
+        """Count bytes of a body. Returns False if too many are in flight in this process.
+
+        The connection is then closed with status 503.
+        """
         try:
             self.count(size, announced)
         except NoRoom as error:
@@ -194,7 +198,7 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
         return True
 
     def _is_direct(self, head: RequestHead) -> bool:
-        """Whether the service serves a request without ASGI."""
+        """Whether the service handles the request without ASGI."""
         if (
             head.method != b"POST"
             or head.chunked
@@ -209,33 +213,33 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
 
     def _end_body(self) -> None:
         assert self._current is not None
-        if self._current.complete:  # the response came first
-            self._next()
+        if self._current.complete:  # the response was sent before the body ended
+            self._start_next()
         else:
             self._current.end()
 
     def _speak_http2(self) -> None:
-        """Let HTTP/2 have the connection, from its preface on."""
+        """Hand the connection over to HTTP/2, with the bytes that have not been parsed."""
         assert self._shared.http2 is not None
-        self._become(self._shared.http2(self._shared.places.leave, not self._has_place))
+        self._hand_over(self._shared.http2(self._shared.places.leave, not self._has_place))
 
     def _upgrade(self, raw: bytes) -> None:
-        """Let a WebSocket have the connection, from its request on."""
+        """Hand the connection over to a WebSocket, starting with the upgrade request."""
         assert self._service.websocket is not None
-        self._become(self._service.websocket(self._shared.places.leave), raw)
+        self._hand_over(self._service.websocket(self._shared.places.leave), raw)
 
-    def _become(self, protocol: Successor, raw: bytes = b"") -> None:
+    def _hand_over(self, protocol: Successor, raw: bytes = b"") -> None:
         self.closing = True
         self.reading.close()
         received = raw, bytes(self._incoming.unread)
         self._incoming.drop()
-        self._shared.places.become(self, protocol)
+        self._shared.places.replace(self, protocol)
         self.transport.set_protocol(cast(asyncio.Protocol, protocol))
         protocol.connection_made(self.transport)
         for data in filter(None, received):
             protocol.data_received(data)
 
-    # What is served
+    # Responses
 
     @property
     def upload(self) -> Uploader:
@@ -271,16 +275,16 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
         self._task = task
         try:
             await self._service.infer(exchange)
-        except Exception:  # no task awaits this one; without the close its client would wait
-            logger.exception("a REST call failed")
+        except Exception:  # nothing awaits this task, so the client would wait forever
+            logger.exception("REST call failed")
             self.close()
         finally:
-            if self._task is task:  # `release`, without its frame
+            if self._task is task:  # `release`, inlined
                 self._task = None
             self._shared.tasks.discard(task)
 
-    def answered(self, keep_alive: bool) -> None:
-        """Go on behind a whole response."""
+    def finish_response(self, keep_alive: bool) -> None:
+        """Close the connection or continue with the next request after a complete response."""
         if self.request_bytes is not None:
             self.free()
         if not keep_alive:
@@ -289,9 +293,9 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
             else:
                 self.close()
         elif not self._incoming.in_body:
-            self._next()
+            self._start_next()
 
-    def _next(self) -> None:
+    def _start_next(self) -> None:
         self._current = None
         self.watch.since = None
         if self._incoming.unread:
@@ -299,7 +303,7 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
         elif self.is_half_closed:
             self.close()
 
-    # The end
+    # Closing
 
     def leave(self) -> None:
         super().leave()
@@ -307,7 +311,7 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
             self._current.lose()
 
     def refuse(self, status: int, message: str, headers: bytes = b"") -> None:
-        """End the connection with a response of its own, unless another one has begun."""
+        """Close the connection with an error response, unless another response has started."""
         if self.closing:
             return
         if self._current is not None and self._current.started:
@@ -318,14 +322,17 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
         self._linger()
 
     def time_out(self) -> None:
-        """End a connection whose client takes too long, with status 408 if it has begun a request."""
+        """Close a connection whose client is too slow, with status 408 if a request has started."""
         if self._incoming.unread or self.receiving:
             self.refuse(408, TOO_SLOW)
         else:
             self.close()
 
     def shutdown(self, idle: bool = True) -> None:
-        """Close with the response that is being written or comes next; if `idle`, at once when no request has come."""
+        """Close after the current or next response.
+
+        If `idle` is true, close an idle connection immediately.
+        """
         self._incoming.kept = None
         if self._current is not None:
             self._current.keep_alive = False
@@ -333,7 +340,7 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Close the connection once its client has what was written."""
+        """Close the connection once the written bytes are sent."""
         self.closing = True
         self.watch.since = None
         self.transport.close()
@@ -342,7 +349,10 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
         self.transport.abort()
 
     def _linger(self) -> None:
-        """Say no more, and drop what still comes: a close with unread bytes would take the response back."""
+        """Stop sending, and discard incoming bytes.
+
+        Closing with unread bytes would reset the connection, and the client could lose the response.
+        """
         self.closing = True
         self._incoming.drop()
         self.watch.since = None

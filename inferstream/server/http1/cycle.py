@@ -1,4 +1,4 @@
-"""A request over a connection of ours, served by an ASGI application."""
+"""An HTTP/1 request that an ASGI application serves."""
 
 import asyncio
 import logging
@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 import httptools
 
-from ..connections import SCOPE_KEY, OwnConnection, without_slash
-from .exchange import Connected, Http1Response, checked
+from ..connections import SCOPE_KEY, OwnConnection, strip_slashes
+from .exchange import Connected, Http1Response, check_headers
 from .heads import INVALID, RawHeaders, RequestHead, RequestRefused
 
 logger = logging.getLogger("inferstream.http1")
@@ -20,7 +20,7 @@ App = Callable[
 ]
 
 UNREAD = 64 * 1024
-"""Bytes of a body that the application has not received, above which the connection is not read."""
+"""Reading pauses if more than this many bytes of a body wait for the application."""
 
 FAILED = (
     (b"content-type", b"text/plain; charset=utf-8"),
@@ -30,7 +30,7 @@ FAILED = (
 
 
 class ScopeHead(Protocol):
-    """The head of a request, as its scope says it."""
+    """The part of a request head that an ASGI scope contains."""
 
     method: bytes
     version: str
@@ -38,11 +38,11 @@ class ScopeHead(Protocol):
     headers: RawHeaders
 
 
-def scope_of(connection: OwnConnection, head: ScopeHead) -> Message:
-    """The scope of a request. Raises RequestRefused for a target that is no URL."""
+def build_scope(connection: OwnConnection, head: ScopeHead) -> Message:
+    """Build the ASGI scope of a request. Raises RequestRefused if the target is not a URL."""
     try:
         url = httptools.parse_url(head.target)
-        raw_path = url.path or b"/"  # of a target such as http://host
+        raw_path = url.path or b"/"  # the target may be absolute, for example http://host
         path = raw_path.decode("ascii")
     except (httptools.HttpParserInvalidURLError, UnicodeDecodeError):
         raise RequestRefused(400, INVALID) from None
@@ -55,7 +55,7 @@ def scope_of(connection: OwnConnection, head: ScopeHead) -> Message:
         "scheme": connection.scheme,
         "method": head.method.decode("ascii"),
         "root_path": "",
-        "path": without_slash(unquote(path) if "%" in path else path),
+        "path": strip_slashes(unquote(path) if "%" in path else path),
         "raw_path": raw_path,
         "query_string": url.query or b"",
         "headers": head.headers,
@@ -65,7 +65,10 @@ def scope_of(connection: OwnConnection, head: ScopeHead) -> Message:
 
 
 class Cycle(Http1Response):
-    """One request and its response, as messages. The body is received while the application runs."""
+    """One request and its response as ASGI messages.
+
+    The application runs while the body is received.
+    """
 
     __slots__ = (
         "_arrived",
@@ -87,7 +90,7 @@ class Cycle(Http1Response):
         self._more = True
         self._arrived = asyncio.Event()
         self._left: int | None = None
-        """Bytes of the body that the response has promised; None where it has promised none."""
+        """Bytes of the body still to send according to `Content-Length`, or None without that header."""
 
     def take(self, piece: bytes) -> None:
         if self.complete:
@@ -106,14 +109,14 @@ class Cycle(Http1Response):
         self._arrived.set()
 
     async def run(self, app: App, scope: Message) -> None:
-        """Serve the request, with status 500 if the application fails."""
+        """Serve the request. If the application fails, respond with status 500."""
         try:
             await app(scope, self.receive, self.send)
             if self.complete or self.connection.lost or self.connection.transport.is_closing():
                 return
-            logger.error("the ASGI application returned without a whole response")
+            logger.error("ASGI application returned without a complete response")
         except Exception:
-            logger.exception("the ASGI application failed")
+            logger.exception("ASGI application failed")
         except BaseException:  # cancelled
             if not self.connection.lost:
                 self.connection.close()
@@ -140,7 +143,7 @@ class Cycle(Http1Response):
         return {"type": "http.request", "body": body, "more_body": self._more}
 
     def _is_late(self) -> bool:
-        """Whether the client does not wait for an interim response."""
+        """Whether it is too late for an interim response."""
         return self.connection.lost or self.connection.openings.ahead > 0
 
     async def send(self, message: Message) -> None:
@@ -154,15 +157,15 @@ class Cycle(Http1Response):
         if self.complete or message["type"] != wanted:
             raise RuntimeError(f"an ASGI message of the type {message['type']!r} came out of turn")
         if begins:
-            self._open(message["status"], checked(message.get("headers", ())))
-            connection.loop.call_soon(self._flush)  # the first part of the body may be long in coming
+            self._open(message["status"], check_headers(message.get("headers", ())))
+            connection.loop.call_soon(self._flush)  # the first part of the body may take long
         else:
             self._send_body(message.get("body", b""), message.get("more_body", False))
 
     def _open(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         if self._expects or not self.connection.ends_soon:
-            self.keep_alive = False  # the rest of the body is no request
-        headers = [pair for pair in headers if pair[0] != b"transfer-encoding"]  # as ASGI demands
+            self.keep_alive = False  # the rest of the body is not a request
+        headers = [pair for pair in headers if pair[0] != b"transfer-encoding"]  # required by ASGI
         parts = self._begin(status, headers)
         lengths = [value for name, value in headers if name == b"content-length"]
         bodiless = self._headless or status in (204, 304)
@@ -181,10 +184,10 @@ class Cycle(Http1Response):
             if self._left < 0 or (self._left and not more):
                 raise RuntimeError("the body of the response has not the length that it has promised")
         opening, self._opening = self._opening or b"", None
-        self._write([opening, *self._framed(body, not more)], not more)
+        self._write([opening, *self._frame_chunk(body, not more)], not more)
         if not more:
             self._arrived.set()
-            self.connection.reading.release(self)  # nobody will receive the body
+            self.connection.reading.release(self)  # the application does not receive the rest of the body
 
     def _flush(self) -> None:
         if self._opening is not None:

@@ -1,4 +1,4 @@
-"""A request over a connection of ours, and its response: each response, or chunk of one, is one write."""
+"""HTTP/1 responses. Each response, or each chunk of a stream, is a single write."""
 
 import asyncio
 import re
@@ -30,22 +30,25 @@ STATUS_LINES = {status: b"HTTP/1.1 %d %b\r\n" % (status, _phrase(status)) for st
 
 
 class Openings(dict[int, bytes]):
-    """The status line and the headers of every response of a port by status, joined again when the date changes."""
+    """The status line and the common headers of a port's responses, by status.
+
+    They are rebuilt when the date changes.
+    """
 
     ahead = 0
-    """Bytes of the status line of the next response that are sent."""
+    """Bytes of the next response's status line that have already been sent."""
 
     def __init__(self, headers: RawHeaders, dated: bool) -> None:
         self._headers = headers
         self._dated = dated
         self.pairs: RawHeaders = []
-        """Headers of every response."""
+        """The headers of every response."""
         self.common = b""
-        """Their lines."""
+        """The headers of every response, encoded."""
         self.renew()
 
     def renew(self) -> None:
-        """Take the date of this second."""
+        """Update the `Date` header."""
         dated = [(b"date", formatdate(usegmt=True).encode())] if self._dated else []
         pairs = [*dated, *self._headers]
         if pairs != self.pairs:
@@ -59,7 +62,7 @@ class Openings(dict[int, bytes]):
 
 
 def refusal(status: int, message: str, more: bytes = b"") -> bytes:
-    """A whole response that ends its connection, with `more` lines of headers."""
+    """Build a complete error response that closes the connection, with additional header lines in `more`."""
     body = b'{"error":"%s"}' % message.encode()
     return b"%b%bcontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (
         STATUS_LINES[status],
@@ -69,8 +72,11 @@ def refusal(status: int, message: str, more: bytes = b"") -> bytes:
     )
 
 
-def checked(headers: Sequence[tuple[bytes, bytes]]) -> RawHeaders:
-    """Headers of an application, with lower-case names. Raises ValueError for one that would break the response."""
+def check_headers(headers: Sequence[tuple[bytes, bytes]]) -> RawHeaders:
+    """Check an application's headers and convert the names to lower case.
+
+    Raises ValueError for a name or value that HTTP does not allow.
+    """
     for name, value in headers:
         if _NO_NAME.search(name) or _NO_VALUE.search(value):
             raise ValueError(f"the response header {name!r} has a wrong name or value")
@@ -78,37 +84,40 @@ def checked(headers: Sequence[tuple[bytes, bytes]]) -> RawHeaders:
 
 
 class Connected(OwnConnection, ABC):
-    """The connection of a request, as its response uses it."""
+    """The interface of a connection that responses use."""
 
     reading: Reading
     openings: Openings
     blocked: bool
-    """Whether the client does not read."""
+    """Whether the write buffer is full, because the client does not read."""
 
     @property
     @abstractmethod
     def ends_soon(self) -> bool:
-        """Whether so little of the body is left that it may come behind the response, and other requests then."""
+        """Whether the rest of the body is small enough to keep the connection open after the response."""
 
     @abstractmethod
     async def drain(self) -> None:
-        """Wait until the client has read, or left."""
+        """Wait until the client reads or disconnects."""
 
     @abstractmethod
     def serve(self, exchange: "DirectExchange") -> None:
-        """Serve a request that is whole."""
+        """Serve a request whose body is complete."""
 
     @abstractmethod
-    def answered(self, keep_alive: bool) -> None:
-        """Go on behind a whole response."""
+    def finish_response(self, keep_alive: bool) -> None:
+        """Close the connection or continue with the next request after a complete response."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close the connection once its client has what was written."""
+        """Close the connection once the written bytes are sent."""
 
 
 class OpeningsAhead(Openings):
-    """Status lines of which the first byte is sent: of the current response, not of those behind it."""
+    """Status lines of a connection that has already sent the first byte of its next response.
+
+    The next status line omits that byte. Later status lines are complete.
+    """
 
     ahead = 1
 
@@ -121,7 +130,7 @@ class OpeningsAhead(Openings):
 
 
 class Http1Response:
-    """The response to one request, as it is written."""
+    """The response to one request."""
 
     __slots__ = (
         "_chunked",
@@ -141,31 +150,34 @@ class Http1Response:
         self.keep_alive = keep_alive
         self.started = self.complete = False
         self.streaming = False
-        """Whether the service watches that its client reads."""
+        """Whether the service itself detects that the client has stopped reading."""
         self.added: tuple[bytes, bytes] | None = None
-        """A header of every response to this request, in place of any other of its name."""
+        """A header to add to the response, replacing any other header of that name."""
         self._chunked = head.version == "1.1"
         self._opening: bytes | None = None
-        """The head of the response, until it leaves with the first part of the body or alone."""
+        """The head of the response until it is sent, with the first part of the body or on its own."""
 
     def take(self, piece: bytes) -> None:
-        """Take a part of the request's body."""
+        """Receive a part of the request body."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """Take note that the request's body is whole."""
+        """Handle the end of the request body."""
         raise NotImplementedError
 
     def lose(self) -> None:
-        """Take note that the client has left; `connection.lost` says so too."""
+        """Handle a disconnect. `connection.lost` is already true."""
 
     def probe(self) -> None:
-        """Send a byte of the response ahead, or of its next chunk: the length of one may begin with zeros."""
+        """Send a single byte of the response, or of its next chunk, ahead of time.
+
+        A chunk size may start with zeros, so a `0` is a valid first byte.
+        """
         connection = self.connection
         if self._opening:
             opening, self._opening = self._opening, b""
             self._write([opening], False)
-        elif connection.blocked:  # more than a byte waits
+        elif connection.blocked:  # more than a byte is already waiting
             return
         elif not self.started:
             connection.openings = OpeningsAhead(connection.openings)
@@ -174,7 +186,7 @@ class Http1Response:
             connection.transport.write(b"0")
 
     def _begin(self, status: int, headers: RawHeaders) -> list[bytes]:
-        """The lines before those that frame the body."""
+        """Return the status line and the headers, without the headers that frame the body."""
         if closes := CLOSE in headers:
             self.keep_alive = False
         if (added := self.added) is not None:
@@ -187,11 +199,14 @@ class Http1Response:
         return parts
 
     def _frame(self, parts: list[bytes]) -> bytes:
-        """The head of a response whose length is unknown. A client of HTTP/1.0 knows no chunks: it gets the bytes."""
+        """Return the head of a response of unknown length.
+
+        HTTP/1.0 has no chunks, so the body ends when the connection closes.
+        """
         parts.append(b"transfer-encoding: chunked\r\n\r\n" if self._chunked else b"\r\n")
         return b"".join(parts)
 
-    def _framed(self, chunk: bytes, last: bool) -> tuple[bytes, ...]:
+    def _frame_chunk(self, chunk: bytes, last: bool) -> tuple[bytes, ...]:
         if not self._chunked:
             return (chunk,)
         end = b"0\r\n\r\n" if last else b""
@@ -205,14 +220,14 @@ class Http1Response:
         connection.transport.write(b"".join(parts))
         if last:
             self.complete = True
-            connection.answered(self.keep_alive)
+            connection.finish_response(self.keep_alive)
 
 
 Connection = TypeVar("Connection", bound=OwnConnection)
 
 
 class Collected(Generic[Connection]):
-    """A request that is served once its body is whole."""
+    """A request that is served once its body is complete."""
 
     __slots__ = ()
 
@@ -246,9 +261,9 @@ class Collected(Generic[Connection]):
 
 
 class DirectExchange(Http1Response, Collected[Connected]):
-    """One request that is served without ASGI, once its body is whole.
+    """One request that is served without ASGI, once its body is complete.
 
-    It spares scope, events and messages, which cost 30 µs of a small request's 136.
+    Without scope, events and messages, a small request takes 106 µs instead of 136 µs.
     """
 
     __slots__ = ("_pieces", "head", "route", "task")
@@ -281,11 +296,11 @@ class DirectExchange(Http1Response, Collected[Connected]):
     def send(self, chunk: bytes, last: bool = False) -> Awaitable[None] | None:
         connection = self.connection
         if chunk and self.started and not (last or connection.blocked or connection.lost):
-            # Of a token that leaves alone, this is the whole way to the system call. Exchanges are of HTTP/1.1.
+            # The shortest path for a streamed token. All exchanges use HTTP/1.1.
             connection.transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
             return None
         opening, self._opening = self._opening or b"", None
-        return self._send([opening, *self._framed(chunk, last)], last)
+        return self._send([opening, *self._frame_chunk(chunk, last)], last)
 
     def abort(self) -> None:
         self.connection.transport.abort()
@@ -293,7 +308,7 @@ class DirectExchange(Http1Response, Collected[Connected]):
     def _send(self, parts: list[bytes], last: bool) -> Awaitable[None] | None:
         if self.connection.blocked and not self.connection.lost:
             return self._send_when_read(parts, last)
-        # Without a coroutine, because most chunks are written at once, and each token is a chunk.
+        # Not a coroutine: most chunks are written immediately, and every token is a chunk.
         self._write(parts, last)
         return None
 

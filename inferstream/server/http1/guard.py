@@ -1,4 +1,4 @@
-"""Bounds of the clients of a port: sizes, times and places."""
+"""Limits for the clients of a port: sizes, timeouts and number of connections."""
 
 import asyncio
 import logging
@@ -7,16 +7,22 @@ from typing import NamedTuple, Protocol
 logger = logging.getLogger("inferstream.http1")
 
 SLOWEST_BYTES_PER_SECOND = 16 * 1024
-"""A body at this rate may take longer than its timeout, so large uploads over slow connections succeed."""
+"""Upload rate above which a body may take longer than its timeout, so that large, slow uploads succeed."""
 
 LINGER = 5.0
-"""Seconds in which bytes behind the last response are read and dropped: a close with unread bytes is a reset."""
+"""Seconds for which incoming bytes are read and discarded after the last response.
+
+Closing a connection with unread bytes would reset it.
+"""
 
 LINGER_BYTES = 64 * 2**20
-"""Bytes that are dropped so."""
+"""The maximum number of bytes to discard after the last response."""
 
 RESERVED = 64
-"""Connections beyond the limit that may send a request, because it may be a probe. One more ends the oldest."""
+"""The number of connections accepted beyond the limit, so that probes are still served.
+
+If one more client connects, the oldest of these connections is closed.
+"""
 
 TOO_SLOW = "The request was not received in time."
 FULL = "Too many connections."
@@ -24,7 +30,7 @@ STOPS = "The server is shutting down."
 
 
 class PortLimits(NamedTuple):
-    """Times are seconds."""
+    """The limits of a port. All times are in seconds."""
 
     max_connections: int
     header_timeout: float
@@ -32,62 +38,66 @@ class PortLimits(NamedTuple):
     keep_alive: float
     """How long an idle connection stays open."""
     stall: float
-    """How long a client may read nothing of a response."""
+    """How long a client may pause reading a response."""
 
 
 class Guest(Protocol):
-    """What has a place."""
+    """A connection that occupies one of a port's slots."""
 
     def shutdown(self) -> None:
-        """End as soon as no request is served, because the server stops."""
+        """Close as soon as no request is being served, because the server is stopping."""
 
 
 class Watched(Guest, Protocol):
-    """A connection, as its guard sees it."""
+    """The interface of a connection that the time limits use."""
 
     transport: asyncio.Transport
     blocked: bool
-    """Whether the client does not read."""
+    """Whether the write buffer is full, because the client does not read."""
     closing: bool
     """Whether the last response has been written."""
     fresh: bool
-    """Whether the next bytes are expected soon: no request has come, or a part of a head."""
+    """Whether the header timeout applies: no request, or only a part of its head, has been received."""
 
     @property
     def received(self) -> int:
-        """Bytes of the body that is being received."""
+        """Received bytes of the current body."""
 
     @property
     def receiving(self) -> bool:
-        """Whether a body has not arrived completely."""
+        """Whether the body of the current request is incomplete."""
 
     @property
     def serving(self) -> bool:
-        """Whether a request has no whole response."""
+        """Whether the response to a request is incomplete."""
 
     @property
     def streaming(self) -> bool:
-        """Whether who serves the request watches that the client reads."""
+        """Whether the service itself detects that the client has stopped reading."""
 
     def refuse(self, status: int, message: str) -> None:
-        """End with a response of its own, unless another one has begun."""
+        """Close with an error response, unless another response has started."""
 
     def time_out(self) -> None:
-        """End, because the client takes too long."""
+        """Close, because the client is too slow."""
 
 
 class Places:
-    """The connections of a port, and those beyond its limit."""
+    """The connections of a port, including the connections beyond its limit."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.connections: set[Guest] = set()
-        """All of them, and the WebSockets that they have become."""
+        """All connections, including those upgraded to WebSockets."""
         self._beyond: dict[Watched, None] = {}
         self._emptied = asyncio.Event()
 
     def enter(self, connection: Watched) -> bool:
-        """Whether there is a place; else the connection may ask for a probe, and the oldest of too many is refused."""
+        """Add a connection. Returns whether it is within the limit.
+
+        A connection beyond the limit may only send a probe. If too many exceed the limit, the oldest of them
+        is rejected.
+        """
         self.connections.add(connection)
         if len(self.connections) - len(self._beyond) <= self._limit:
             return True
@@ -98,49 +108,49 @@ class Places:
             oldest.refuse(503, FULL)
         return False
 
-    def become(self, connection: Watched, other: Guest) -> None:
-        """Give the place of a connection to another protocol."""
+    def replace(self, connection: Watched, other: Guest) -> None:
+        """Replace a connection with another protocol in the same slot."""
         self.leave(connection)
         self.connections.add(other)
 
     def leave(self, guest: Guest) -> None:
         self.connections.discard(guest)
-        self._beyond.pop(guest, None)  # type: ignore[call-overload]  # a WebSocket is never among them
+        self._beyond.pop(guest, None)  # type: ignore[call-overload]  # never contains a WebSocket
         if not self.connections:
             self._emptied.set()
 
-    async def empty(self) -> None:
-        """Wait until no connection is left."""
+    async def wait_until_empty(self) -> None:
+        """Wait until all connections are closed."""
         while self.connections:
             self._emptied.clear()
             await self._emptied.wait()
 
 
 class Watch:
-    """The time limits of one connection, without a timer of its own and without a clock in its code."""
+    """The time limits of one connection, checked by the port's timer. The caller passes the time."""
 
     __slots__ = ("_blocked_since", "_limits", "_unsent", "since")
 
     def __init__(self, limits: PortLimits) -> None:
         self._limits = limits
         self.since: float | None = None
-        """When the present state was first seen. The connection sets None when it begins to wait for something else."""
+        """When the current state was first seen. The connection resets it to None when its state changes."""
         self._blocked_since: float | None = None
         self._unsent = 0
 
-    def look(self, connection: Watched, now: float) -> None:
-        """Apply the limits."""
+    def enforce_limits(self, connection: Watched, now: float) -> None:
+        """Enforce the limits."""
         if self.since is None:
             self.since = now
         waited = now - self.since
         if connection.closing:
-            self._look_at_end(connection, waited, now)
+            self._check_after_end(connection, waited, now)
         elif self._stalls(connection, now):
-            logger.warning("a client has read nothing for %g s; dropping it", self._limits.stall)
+            logger.warning("client has not read for %g s; closing the connection", self._limits.stall)
             connection.transport.abort()
         elif connection.receiving:
             earned = connection.received / SLOWEST_BYTES_PER_SECOND
-            self.since = min(self.since, now - earned)  # a fast beginning does not pay for a stall
+            self.since = min(self.since, now - earned)  # a fast start does not compensate for a stall
             if now - self.since > self._limits.body_timeout + earned:
                 connection.time_out()
         elif connection.serving:
@@ -152,7 +162,7 @@ class Watch:
             connection.time_out()
 
     def _stalls(self, connection: Watched, now: float) -> bool:
-        """Whether a client reads nothing of a response, where nobody else looks at that."""
+        """Whether a client has stopped reading a response, unless the service detects that itself."""
         if not connection.blocked or connection.streaming:
             self._blocked_since = None
             return False
@@ -161,8 +171,8 @@ class Watch:
             self._blocked_since = now
         return now - self._blocked_since > self._limits.stall
 
-    def _look_at_end(self, connection: Watched, waited: float, now: float) -> None:
-        """Abort a connection that has said its last, unless its client still reads that."""
+    def _check_after_end(self, connection: Watched, waited: float, now: float) -> None:
+        """Abort a connection after its last response, unless the client is still reading it."""
         before, self._unsent = self._unsent, connection.transport.get_write_buffer_size()
         if self._unsent and self._unsent != before:
             self.since = now

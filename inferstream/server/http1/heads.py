@@ -1,4 +1,4 @@
-"""The head of a request: parsed, checked, and kept for as long as a client repeats it."""
+"""Parsing and validation of request heads."""
 
 import re
 from typing import Any
@@ -11,24 +11,24 @@ END = b"\r\n\r\n"
 """The end of a head."""
 
 PREFACE = b"PRI "
-"""How a client begins that knows that the port speaks HTTP/2 (RFC 9113 section 3.4)."""
+"""The first bytes from a client with prior knowledge of HTTP/2 (RFC 9113, section 3.4)."""
 
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 32 * 1024
-"""Bytes of a head, request line included, and of the trailers behind a body."""
+"""The maximum size of a head, including the request line, and of the trailers after a body, in bytes."""
 
 TOO_LARGE = "The request's headers are too large."
 INVALID = "Invalid HTTP request received."
 
 VERSIONS = (b" HTTP/1.1", b" HTTP/1.0", b" HTTP/2.0")
-"""How a request line ends. What claims HTTP/2 here is served as 1.0 is, and its connection closes."""
+"""Valid ends of a request line. A request with HTTP/2.0 is served like HTTP/1.0, so its connection closes."""
 
 _HOST = re.compile(rb"[\w.~!$&'()*+,;=%:\[\]-]*", re.ASCII)
-"""The characters of a host and a port (RFC 3986 section 3.2.2)."""
+"""The characters of a host and port (RFC 3986, section 3.2.2)."""
 
 
 class RequestRefused(Exception):
-    """A request that is answered here, after which its connection closes."""
+    """A request that is rejected with an error response, after which its connection closes."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(status, message)
@@ -37,7 +37,7 @@ class RequestRefused(Exception):
 
 
 class RequestHead:
-    """A request without its body."""
+    """The request line and the headers of a request."""
 
     __slots__ = (
         "chunked",
@@ -61,19 +61,19 @@ class RequestHead:
         self.headers = headers
         self.keep_alive = version == "1.1"
         self.length = 0
-        """Bytes of the body, if it is not `chunked`."""
+        """The length of the body in bytes, unless it is `chunked`."""
         self.chunked = self.expects = False
         self.upgrade: bytes | None = None
         self.route: Any = None
-        """What the service serves directly; None for a request that takes ASGI."""
+        """The service's direct route, or None if the ASGI application handles the request."""
         self.fixed = False
-        """Whether it is the same for each request with this head."""
+        """Whether the route is the same for every request with this head."""
         self.meaning: Any = None
-        """What the service has read in the headers of a request that it serves directly."""
+        """The service's interpretation of the headers, for a request that it serves directly."""
         self._read()
 
     def _read(self) -> None:
-        """Raises RequestRefused."""
+        """Interpret the headers. Raises RequestRefused."""
         hosts = 0
         tokens: list[bytes] = []
         upgrade = None
@@ -83,7 +83,7 @@ class RequestHead:
                 if hosts > 1 or _HOST.fullmatch(value.strip(b" \t")) is None:
                     raise RequestRefused(400, "The Host header is not one host.")
             elif name == b"content-length":
-                self.length = int(value)  # httptools takes digits only, and no second one
+                self.length = int(value)  # httptools accepts digits only, and rejects a second header
             elif name == b"transfer-encoding":
                 if value.strip(b" \t").lower() != b"chunked":
                     raise RequestRefused(501, "The only Transfer-Encoding known here is chunked.")
@@ -97,7 +97,7 @@ class RequestHead:
             elif name == b"upgrade":
                 upgrade = value.lower()
         if not hosts and self.version == "1.1":
-            raise RequestRefused(400, "The request has no Host header.")  # RFC 9112 section 3.2
+            raise RequestRefused(400, "The request has no Host header.")  # RFC 9112, section 3.2
         if b"close" in tokens:
             self.keep_alive = False
         if b"upgrade" in tokens:
@@ -105,7 +105,7 @@ class RequestHead:
 
 
 class _Parsed:
-    """What httptools calls."""
+    """Collects the results of an httptools parser."""
 
     def __init__(self) -> None:
         self.target = b""
@@ -123,17 +123,17 @@ class _Parsed:
 
 
 def parse_head(data: bytes) -> RequestHead:
-    """The head in `data`, which ends with `END`. Raises RequestRefused.
+    """Parse the head in `data`, which includes the final `END`. Raises RequestRefused.
 
-    A parser reads one head: the bodies are counted here, so that nothing behind a request is read before its
-    turn, and no trailer can pass for a header.
+    Each head has its own parser, and bodies are parsed separately. So nothing after a request is parsed
+    early, and a trailer cannot become a header.
     """
     parsed = _Parsed()
     parser = httptools.HttpRequestParser(parsed)
     try:
         parser.feed_data(data)
     except httptools.HttpParserUpgrade:
-        pass  # that may not be known here, and then HTTP goes on
+        pass  # an unknown upgrade is ignored
     except httptools.HttpParserError:
         raise RequestRefused(400, INVALID) from None
     if not parsed.complete or not data[: data.find(b"\r\n")].endswith(VERSIONS):
@@ -144,7 +144,7 @@ def parse_head(data: bytes) -> RequestHead:
 
 
 def check_beginning(data: bytes) -> None:
-    """Raise RequestRefused for an incomplete head that is too large, or that can become none."""
+    """Raise RequestRefused if an incomplete head is too large or is not the start of a valid head."""
     if len(data) > MAX_HEADER_BYTES:
         raise RequestRefused(431, TOO_LARGE)
     if _BEGINNING.match(data) is None or data.count(b"\n") != data.count(b"\r\n"):

@@ -1,4 +1,4 @@
-"""Bytes that a connection receives, in turn: the head of a request, its body, the next head."""
+"""The received bytes of a connection: a head, its body, the next head, and so on."""
 
 import re
 
@@ -14,19 +14,19 @@ from .heads import (
 )
 
 KEPT_BYTES = 4096
-"""The longest head that is kept, because most clients repeat theirs."""
+"""The maximum size of a cached head in bytes. Most clients repeat their heads."""
 
 SOON = 64 * 1024
-"""Bytes of a body that may come behind its response, and other requests then."""
+"""Bytes of a body that may arrive after its response without closing the connection."""
 
 MAX_CHUNKS = 65_536
-"""Pieces of one request body."""
+"""The maximum number of chunks of a request body."""
 
 AT_ONCE = 4096
-"""Pieces taken before other tasks run; they take some 10 ms."""
+"""The maximum number of chunks that are parsed before other tasks run. They take about 10 ms."""
 
-LONGEST_LINE = 4096
-"""Bytes of the line before a chunk, extensions included."""
+MAX_LINE_LENGTH = 4096
+"""The maximum length of the line before a chunk, including extensions, in bytes."""
 
 _LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t -~\x80-\xff]*)?")
 _TRAILER = re.compile(rb"[\w!#$%&'*+.^`|~-]+:[\t -~\x80-\xff]*", re.ASCII)
@@ -35,9 +35,9 @@ TOO_MANY = "The body comes in too many pieces."
 
 
 class ChunkedBody:
-    """A chunked body, taken apart as it arrives (RFC 9112 section 7.1).
+    """A chunked body, parsed as it arrives (RFC 9112, section 7.1).
 
-    Trailers are checked and dropped: they must not become headers (RFC 9110).
+    Trailers are validated and discarded, because they must not become headers (RFC 9110).
     """
 
     __slots__ = ("_chunks", "_in_trailers", "_left", "_trailer_bytes", "ended")
@@ -45,19 +45,22 @@ class ChunkedBody:
     def __init__(self) -> None:
         self.ended = False
         self._left = 0
-        """Bytes of this chunk that have not come, with its line end; 0 before a line."""
+        """Bytes of the current chunk still to arrive, including its line end. 0 between chunks."""
         self._chunks = 0
         self._in_trailers = False
         self._trailer_bytes = 0
 
     def take(self, unread: bytearray) -> list[bytes]:
-        """Take from the front of `unread` what is complete, up to `AT_ONCE` pieces. Raises RequestRefused."""
+        """Consume and return up to `AT_ONCE` pieces of body data.
+
+        Raises RequestRefused.
+        """
         pieces: list[bytes] = []
         while unread and len(pieces) < AT_ONCE and not self.ended:
             if self._left:
                 if not self._take_data(unread, pieces):
                     break
-            elif (line := self._line(unread)) is None:
+            elif (line := self._take_line(unread)) is None:
                 break
             elif self._in_trailers:
                 self.ended = not line
@@ -68,7 +71,7 @@ class ChunkedBody:
         return pieces
 
     def _take_data(self, unread: bytearray, pieces: list[bytes]) -> bool:
-        """Take data of a chunk, and the line end behind it; False if that has not come."""
+        """Remove chunk data and the line end after it. Returns False if the line end is missing."""
         if self._left > 2:
             piece = bytes(memoryview(unread)[: self._left - 2])
             pieces.append(piece)
@@ -82,9 +85,9 @@ class ChunkedBody:
         self._left = 0
         return True
 
-    def _line(self, unread: bytearray) -> bytes | None:
-        """The next line; None if it is not whole."""
-        most = MAX_HEADER_BYTES - self._trailer_bytes if self._in_trailers else LONGEST_LINE
+    def _take_line(self, unread: bytearray) -> bytes | None:
+        """Remove and return the next line, or None if it is incomplete."""
+        most = MAX_HEADER_BYTES - self._trailer_bytes if self._in_trailers else MAX_LINE_LENGTH
         end = unread.find(b"\r\n", 0, most)
         if end < 0:
             if len(unread) >= most:
@@ -111,34 +114,37 @@ class ChunkedBody:
 
 
 class IncomingBytes:
-    """The bytes that were received and have not been taken, and where in a request they are."""
+    """The received, unparsed bytes, and the position in the current request."""
 
     __slots__ = ("_chunks", "_left", "_raw", "kept", "received", "unread")
 
     def __init__(self) -> None:
         self.unread = bytearray()
         self.received = 0
-        """Bytes of this body."""
+        """Received bytes of the current body."""
         self.kept: RequestHead | None = None
-        """A head that may come again."""
+        """The cached head, which the client may repeat."""
         self._raw = b""
-        """The bytes of that head."""
+        """The bytes of the cached head."""
         self._left = 0
-        """Bytes of a body of known length that have not come."""
+        """Bytes still to arrive of a body with a known length."""
         self._chunks: ChunkedBody | None = None
 
     @property
     def in_body(self) -> bool:
-        """Whether a body has not come completely."""
+        """Whether a body is incomplete."""
         return self._left > 0 or self._chunks is not None
 
     @property
     def ends_soon(self) -> bool:
-        """Whether little of this body is left."""
+        """Whether the rest of the body is small."""
         return self._chunks is None and self._left <= SOON
 
-    def again(self, data: bytes) -> bytes | None:
-        """The body, if `data` is a whole request with the head that is kept and nothing precedes it; else None."""
+    def match_known(self, data: bytes) -> bytes | None:
+        """Return the body if `data` is a complete request with the cached head, else None.
+
+        Also returns None if unparsed bytes precede `data`.
+        """
         if (
             self.kept is not None
             and len(data) == len(self._raw) + self.kept.length
@@ -148,10 +154,13 @@ class IncomingBytes:
             return data[len(self._raw) :]
         return None
 
-    def head(self) -> tuple[RequestHead, bytes] | None:
-        """Take the next head, also as it came; None if it is not whole. Raises RequestRefused."""
+    def take_head(self) -> tuple[RequestHead, bytes] | None:
+        """Remove and return the next head and its bytes, or None if it is incomplete.
+
+        Raises RequestRefused.
+        """
         unread = self.unread
-        while unread.startswith(b"\r\n"):  # a client may send these behind a body
+        while unread.startswith(b"\r\n"):  # clients may send empty lines after a body
             del unread[:2]
         end = unread.find(END, 0, MAX_HEADER_BYTES)
         if end < 0:
@@ -164,26 +173,29 @@ class IncomingBytes:
         return head, raw
 
     def keep(self, head: RequestHead, raw: bytes) -> None:
-        """Know this head when it comes again, if it is not too long for that."""
+        """Cache a head, unless it is too long."""
         if len(raw) <= KEPT_BYTES:
             self.kept, self._raw = head, raw
 
     def expect(self, head: RequestHead) -> None:
-        """Take the body of a request next."""
+        """Prepare to receive the body of a request."""
         self.received = 0
         self._left = head.length
         self._chunks = ChunkedBody() if head.chunked else None
 
-    def part(self, data: bytes) -> bool:
-        """Whether `data` is a part of a body, without its end, and needs no copy. It is taken then."""
+    def count_part(self, data: bytes) -> bool:
+        """Count `data` and return True if it is part of a body but not its end.
+
+        The caller can then use `data` without a copy.
+        """
         if len(data) >= self._left or self.unread:
             return False
         self.received += len(data)
         self._left -= len(data)
         return True
 
-    def body(self) -> list[bytes]:
-        """Take what there is of the body. Raises RequestRefused."""
+    def take_body(self) -> list[bytes]:
+        """Remove and return the available part of the body. Raises RequestRefused."""
         unread = self.unread
         if self._chunks is None:
             pieces = [bytes(memoryview(unread)[: self._left])]
@@ -197,6 +209,6 @@ class IncomingBytes:
         return pieces
 
     def drop(self) -> None:
-        """Forget what was received, and expect no body."""
+        """Discard the received bytes, and stop expecting a body."""
         self.unread.clear()
         self._left, self._chunks = 0, None

@@ -1,4 +1,4 @@
-"""A port that speaks HTTP/1: its socket, its connections, and their end."""
+"""An HTTP/1 port: its socket, its connections and its shutdown."""
 
 import asyncio
 import logging
@@ -16,18 +16,18 @@ from .service import PortState, Service, Successor
 
 logger = logging.getLogger("inferstream.http1")
 
-LOOK_EVERY = 1.0
-"""Seconds between two checks of the connections' time limits, and between two dates."""
+CHECK_INTERVAL_SECONDS = 1.0
+"""Seconds between checks of the time limits, and between updates of the `Date` header."""
 
 HANDSHAKE = 10.0
-"""Seconds a client may take for its TLS handshake, during which no other limit counts its connection."""
+"""The timeout of a TLS handshake in seconds. No other limit applies during the handshake."""
 
 LAST_WORDS = 2
-"""Seconds that finished responses may take to reach their clients at shutdown."""
+"""Seconds for finished responses to reach their clients during a shutdown."""
 
 
 class Http1Port:
-    """Serves HTTP/1 on one socket: over TLS if `context` is given."""
+    """Serves HTTP/1 on one socket, over TLS if `context` is given."""
 
     def __init__(
         self,
@@ -60,42 +60,42 @@ class Http1Port:
             }
         connection = partial(Http1Connection, self._shared)
         self._server = await loop.create_server(connection, sock=sock, backlog=self._backlog, **options)
-        self._looking = loop.create_task(self._look())
+        self._looking = loop.create_task(self._enforce_timeouts())
 
     def speak_http2(self, guest: Callable[[Callable[[Guest], None], bool], Successor]) -> None:
-        """Let a client that begins with HTTP/2 go on with the protocol that `guest` makes, as of `PortState.http2`."""
+        """Enable HTTP/2. `guest` creates the protocol of a connection, as described in `PortState.http2`."""
         self._shared.http2 = guest
 
-    async def _look(self) -> None:
-        """Enforce the time limits, without a timer for each connection."""
+    async def _enforce_timeouts(self) -> None:
+        """Enforce the time limits of all connections with a single timer."""
         while True:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(CHECK_INTERVAL_SECONDS)
             self.openings.renew()
             now = asyncio.get_running_loop().time()
             for connection in [*self._shared.places.connections]:
                 if isinstance(connection, Http1Connection):
                     try:
-                        connection.watch.look(connection, now)
-                    except Exception:  # the time limits of the other connections hold on
-                        logger.exception("the time limits of a connection failed")
+                        connection.watch.enforce_limits(connection, now)
+                    except Exception:  # the limits of other connections still apply
+                        logger.exception("connection timeout check failed")
                         connection.transport.abort()
 
     def leave(self) -> None:
-        """Close each connection with its next response, while the server still takes calls."""
+        """Close each connection after its next response. The server still accepts calls."""
         self._shared.leaving = True
         for guest in [*self._shared.places.connections]:
             if isinstance(guest, Http1Connection):
                 guest.shutdown(idle=False)
 
     def drain(self) -> None:
-        """Close connections without a request, and the others with their response."""
+        """Close idle connections now, and other connections after their current response."""
         self.leave()
         self._shared.draining = True
         for guest in [*self._shared.places.connections]:
             guest.shutdown()
 
     async def stop(self) -> None:
-        """Stop accepting, let responses that are being written finish, and close."""
+        """Stop accepting connections, let responses in progress finish, then close all connections."""
         self._shared.leaving = self._shared.stopped = True
         if self._server is None:
             return
@@ -104,7 +104,7 @@ class Http1Port:
             guest.shutdown()
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS):
-                await self._shared.places.empty()
+                await self._shared.places.wait_until_empty()
                 if self._shared.tasks:
                     await asyncio.wait(self._shared.tasks)
         for task in [*self._shared.tasks]:

@@ -1,20 +1,22 @@
-"""Pauses and resumes reading from a connection."""
+"""Pause and resume reading from a connection."""
 
 import asyncio
 import select
 from collections.abc import Callable, Hashable
 
 PEER_CLOSED = getattr(select, "POLLRDHUP", 0)
-LOOK = 0.1
-"""Seconds between two checks of a paused connection."""
+CHECK_INTERVAL_SECONDS = 0.1
+"""Seconds between checks of a paused connection."""
 
 
 class Reading:
-    """Pauses a transport while there is a reason to hold it.
+    """Pauses reading from a transport while any reason to pause is registered.
 
-    Without a reason it calls `resumed`, which takes what has arrived, and only then reads on: bytes that are read
-    before would grow without bound if `resumed` finds another reason. A paused transport does not notice that its
-    peer has closed, so a timer polls the kernel. It polls a peer that has only closed its sending side for a reset.
+    Once the last reason is removed, it calls `resumed`, which processes the buffered bytes, and only then
+    resumes reading. So the buffer stays bounded if `resumed` adds another reason.
+
+    A paused transport does not detect that its peer has disconnected, so a timer polls the kernel. If the
+    peer has only closed its sending side, the timer polls for a reset.
     """
 
     def __init__(
@@ -23,7 +25,7 @@ class Reading:
         resumed: Callable[[], None],
         half_closed: Callable[[], bool] | None = None,
     ) -> None:
-        """`half_closed` returns whether the connection continues although its peer sends no more."""
+        """`half_closed` returns whether the connection stays open after the peer closed its sending side."""
         self._transport = transport
         self._resumed = resumed
         self._half_closed = half_closed
@@ -38,39 +40,39 @@ class Reading:
         return bool(self._holds)
 
     def hold(self, reason: Hashable) -> None:
-        """Pause reading until `release` is called with this reason."""
+        """Pause reading until `release` is called with the same reason."""
         if not self._paused and not self._transport.is_closing():
             self._paused = True
             self._transport.pause_reading()
             if self._timer is None:
-                self._timer = self._loop.call_later(LOOK, self._look)
+                self._timer = self._loop.call_later(CHECK_INTERVAL_SECONDS, self._poll)
         self._holds.add(reason)
 
     def release(self, reason: Hashable) -> None:
-        """Remove a reason; reading resumes without one."""
+        """Remove a reason. Reading resumes after the last one."""
         if reason in self._holds:
             self._holds.discard(reason)
             if not self._holds:
                 self.resume()
 
     def resume(self) -> None:
-        """Remove all reasons, and resume reading in the next turn of the event loop."""
+        """Remove all reasons, and resume reading in the next loop iteration."""
         self._holds.clear()
-        self._loop.call_soon(self._go_on)
+        self._loop.call_soon(self._resume_if_released)
 
-    def _go_on(self) -> None:
+    def _resume_if_released(self) -> None:
         if self._paused and not self._holds:
             self._resumed()
             if not self._holds:
-                self._read_on()
+                self._resume_reading()
 
     def expect_reset(self) -> None:
-        """Abort the connection when its peer, which sends no more, does not receive either."""
+        """Watch a peer that closed its sending side, and abort the connection if the peer resets it."""
         self._is_half_closed = True
         self.stop()
-        self._timer = self._loop.call_later(LOOK / 10, self._look)
+        self._timer = self._loop.call_later(CHECK_INTERVAL_SECONDS / 10, self._poll)
 
-    def _read_on(self) -> None:
+    def _resume_reading(self) -> None:
         if not self._is_half_closed:
             self.stop()
         if self._paused and not self._transport.is_closing():
@@ -78,14 +80,15 @@ class Reading:
         self._paused = False
 
     def close(self) -> None:
-        """End all holds and checks, because the connection is closed, or another protocol reads it."""
+        """Remove all reasons and stop the checks.
+
+        Called when the connection is closed or handed over to another protocol.
+        """
         self._holds.clear()
         self._is_half_closed = False
-        self._read_on()
-        self._half_closed = (
-            None  # these refer to the connection, which refers to this: no work for the collector
-        )
-        self._resumed = _nothing
+        self._resume_reading()
+        self._half_closed = None  # breaks a reference cycle, which the garbage collector would have to free
+        self._resumed = _do_nothing
 
     def stop(self) -> None:
         """Stop the checks."""
@@ -93,16 +96,16 @@ class Reading:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         poll = select.poll()
         descriptor = self._transport.get_extra_info("socket").fileno()
         poll.register(descriptor, 0 if self._is_half_closed else PEER_CLOSED)  # a reset is always reported
-        self._timer = self._loop.call_later(LOOK, self._look)
+        self._timer = self._loop.call_later(CHECK_INTERVAL_SECONDS, self._poll)
         for _, event in poll.poll(0):
             if event != PEER_CLOSED or self._half_closed is None or not self._half_closed():
                 self.stop()
                 self._transport.abort()
 
 
-def _nothing() -> None:
-    """Resume nothing."""
+def _do_nothing() -> None:
+    """Do nothing."""

@@ -1,4 +1,4 @@
-"""The service of a port, and the state that its connections share."""
+"""The service of a port, and the state shared by its connections."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -12,45 +12,45 @@ from .guard import Guest, Places, PortLimits
 from .heads import RawHeaders
 
 
-def _nothing(_: Any) -> Any:
+def _do_nothing(_: Any) -> Any:
     return None
 
 
 class Successor(Guest, Protocol):
-    """The protocol that a connection goes on with: a WebSocket, or HTTP/2."""
+    """The protocol that takes over a connection: a WebSocket or HTTP/2."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
 
     def data_received(self, data: bytes) -> None:
-        """Take first what has arrived: the request for the upgrade, or the preface."""
+        """Receive bytes, starting with those that have already arrived: an upgrade request or a preface."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a port serves."""
+    """The handlers of a port's requests."""
 
     app: App
-    """Serves every request that nothing below serves."""
+    """The ASGI application for all requests that the other handlers do not serve."""
     probes: Collection[bytes] = ()
-    """Paths that are served while every place is taken."""
+    """Paths that are served even if all connection slots are taken."""
     websocket: Callable[[Callable[[Guest], None]], Successor] | None = None
-    """Makes the protocol of a WebSocket, which calls this when it is lost."""
+    """Creates a WebSocket protocol, given the function to call when the connection is lost."""
     direct_bytes: int = -1
-    """The largest body of a request without ASGI."""
-    route: Callable[[bytes], Any] = _nothing
-    """What the target of such a request asks for; None for one that takes ASGI."""
-    is_fixed: Callable[[Any], bool] = _nothing
-    """Whether a target asks for this at any time, so that the head of a client that repeats it says enough."""
-    read: Callable[[RawHeaders], Any] = _nothing
-    """What the service reads in its headers. A client that repeats them is not read again."""
-    infer: Callable[[Any], Awaitable[object]] = _nothing
-    """Serves the exchange of such a request, over whichever protocol it came."""
+    """The maximum body size, in bytes, of a request that is served without ASGI."""
+    route: Callable[[bytes], Any] = _do_nothing
+    """Returns the direct route of a target, or None if the ASGI application handles the request."""
+    is_fixed: Callable[[Any], bool] = _do_nothing
+    """Whether a route never changes, so that a repeated head needs no second look-up."""
+    read: Callable[[RawHeaders], Any] = _do_nothing
+    """Interprets the headers of a direct request. The result is cached while a client repeats its head."""
+    infer: Callable[[Any], Awaitable[object]] = _do_nothing
+    """Serves the exchange of a direct request, over any protocol version."""
     inflight: InflightBytes = field(default_factory=InflightBytes)
-    """Counts bodies, and refuses those beyond the limit."""
+    """Counts the bytes of bodies, and rejects bodies beyond the limit."""
 
 
 class PortState:
-    """What the connections of a port have in common."""
+    """The state shared by the connections of a port."""
 
     def __init__(self, service: Service, limits: PortLimits, openings: Openings, scheme: str) -> None:
         self.service = service
@@ -59,19 +59,20 @@ class PortState:
         self.scheme = scheme
         self.places = Places(limits.max_connections)
         self.http2: Callable[[Callable[[Guest], None], bool], Successor] | None = None
-        """Makes the protocol of HTTP/2, which calls this when it is lost, and ends at once if True.
+        """Creates an HTTP/2 protocol, or is None if the port only speaks HTTP/1.
 
-        None where the port speaks HTTP/1 alone.
+        The first argument is the function to call when the connection is lost. If the second is true, the
+        connection closes immediately.
         """
         self.tasks: set[asyncio.Task[Any]] = set()
         self.leaving = False
-        """Whether each response closes its connection, because the server is about to stop."""
+        """Whether every response closes its connection, because the server is about to stop."""
         self.draining = False
-        """Whether connections without a request are closed."""
+        """Whether idle connections are closed."""
         self.stopped = False
 
     def chose_http2(self, transport: asyncio.BaseTransport) -> bool:
-        """Whether a client has chosen HTTP/2 in its TLS handshake (RFC 9113 section 3.2)."""
+        """Whether the client selected HTTP/2 in the TLS handshake (RFC 9113, section 3.2)."""
         if self.http2 is None or (tls := transport.get_extra_info("ssl_object")) is None:
             return False
         chosen: str | None = tls.selected_alpn_protocol()

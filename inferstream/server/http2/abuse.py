@@ -1,7 +1,7 @@
-"""Bounds on frames that cost the server work and bring it none: floods of resets, PINGs, SETTINGS and the like.
+"""Limits on frames that cost work without making progress, such as floods of RST_STREAM, PING or SETTINGS.
 
-A count that a healthy client never reaches cannot be a number alone: a client that streams all day sends many
-WINDOW_UPDATEs, and one with deadlines resets many streams. So useful frames earn what such frames spend.
+A fixed count would also affect healthy clients. A long-lived streaming client sends many WINDOW_UPDATE
+frames, and a client with deadlines resets many streams. So useful frames replenish the allowance.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from .limits import Http2Limits
 Clock = Callable[[], float]
 
 UNPERMITTED_PING_INTERVAL = 7200.0
-"""Seconds between PINGs of a client without requests, where those are not permitted (gRPC's proposal A8)."""
+"""Minimum seconds between PINGs without open streams, if those are not permitted (gRPC proposal A8)."""
 
 
 class Allowance:
-    """How many frames of one kind a client may still send. Each second and each useful frame add to it."""
+    """The number of frames of one kind that a client may still send. Time and useful frames replenish it."""
 
     __slots__ = ("_burst", "_clock", "_left", "_per_second", "_per_use", "_reason", "_since", "_uses")
 
@@ -31,7 +31,10 @@ class Allowance:
         self._uses = 0
 
     def spend(self, uses: int) -> None:
-        """Count one frame; `uses` is the number of the connection's useful frames so far. Raises ConnectionFault."""
+        """Count one frame. Raises ConnectionFault if the allowance is used up.
+
+        `uses` is the number of useful frames on the connection so far.
+        """
         self._left -= 1
         if self._left > 0:
             return
@@ -44,7 +47,7 @@ class Allowance:
 
 
 class Pings:
-    """Strikes for PINGs that come too early (gRPC's proposal A8). Whatever the server sends clears them."""
+    """Strikes for PINGs that arrive too early (gRPC proposal A8). Any response clears them."""
 
     __slots__ = ("_clock", "_interval", "_last", "_most", "_permitted", "_sent", "_strikes")
 
@@ -57,8 +60,12 @@ class Pings:
         self._sent = -1
         self._strikes = 0
 
-    def received(self, sent: int, streams: int) -> None:
-        """Count a PING; `sent` is the number of the server's useful frames so far. Raises ConnectionFault."""
+    def count_ping(self, sent: int, streams: int) -> None:
+        """Count a PING.
+
+        `sent` is the server's count of response writes (`Sender.sent`). Raises ConnectionFault if the client
+        has too many strikes.
+        """
         if self._most is None:
             return
         now = self._clock()
@@ -68,7 +75,7 @@ class Pings:
         elif now - self._last < interval:
             self._strikes += 1
             if self._strikes > self._most:
-                # The text by which clients of gRPC know that they must send PINGs less often.
+                # With this reason, gRPC clients reduce their PING rate.
                 raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too_many_pings")
         self._sent = sent
         self._last = now

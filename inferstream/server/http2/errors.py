@@ -1,4 +1,4 @@
-"""Error codes (RFC 9113 section 7), and the faults that end a stream or a connection."""
+"""HTTP/2 error codes (RFC 9113, section 7) and protocol violations of clients."""
 
 from enum import IntEnum
 
@@ -21,7 +21,7 @@ class ErrorCode(IntEnum):
 
 
 class Http2Fault(Exception):
-    """What the client did, with the code that it gets."""
+    """A protocol violation, with the error code that is sent to the client."""
 
     def __init__(self, code: ErrorCode, reason: str) -> None:
         super().__init__(f"{code.name}: {reason}")
@@ -30,8 +30,8 @@ class Http2Fault(Exception):
 
 
 class ConnectionFault(Http2Fault):
-    """What the client did ends the connection. The client gets the code and the reason in a GOAWAY."""
+    """A violation that closes the connection. The code and the reason are sent in a GOAWAY frame."""
 
 
 class StreamFault(Http2Fault):
-    """What the client did ends one stream. The client gets the code in a RST_STREAM."""
+    """A violation that closes one stream. The code is sent in a RST_STREAM frame."""

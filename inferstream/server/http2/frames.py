@@ -1,4 +1,4 @@
-"""Frames as bytes (RFC 9113 sections 4 and 6)."""
+"""Encoding of frames (RFC 9113, sections 4 and 6)."""
 
 from struct import Struct
 
@@ -25,18 +25,22 @@ WITH_PRIORITY = 0x20
 
 HEAD_BYTES = 9
 SMALLEST_MAX_FRAME = 2**14
-"""Bytes of payload that each peer must accept in a frame."""
-LARGEST_MAX_FRAME = 2**24 - 1
-LARGEST_WINDOW = 2**31 - 1
+"""The payload size in bytes that every peer must accept."""
+MAX_FRAME_SIZE_LIMIT = 2**24 - 1
+MAX_WINDOW_SIZE = 2**31 - 1
 LAST_STREAM = 2**31 - 1
-"""The largest id of a stream."""
+"""The largest stream id."""
 
 _HEAD = Struct(">HBBBL")
 _LONG = Struct(">L")
 _GOAWAY = Struct(">LL")
 
 read_head = _HEAD.unpack_from
-"""High and low bits of the length (16 and 8), type, flags, and stream with its reserved bit, at an offset."""
+"""Unpack a frame head at an offset.
+
+The fields are the high 16 and low 8 bits of the length, the type, the flags, and the stream id with its
+reserved bit.
+"""
 
 
 pack_head = _HEAD.pack
@@ -44,7 +48,7 @@ pack_head = _HEAD.pack
 
 
 def head(size: int, kind: int, flags: int, stream: int) -> bytes:
-    """The head of a frame with `size` bytes of payload."""
+    """Encode the head of a frame with `size` bytes of payload."""
     return pack_head(size >> 8, size & 0xFF, kind, flags, stream)
 
 
@@ -53,7 +57,10 @@ def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def headers(stream: int, block: bytes, end: bool, largest: int = SMALLEST_MAX_FRAME) -> bytes:
-    """A header block, in CONTINUATION frames beyond `largest` bytes; of trailers that are empty, the end alone."""
+    """Encode a header block, with CONTINUATION frames for more than `largest` bytes.
+
+    An empty block (no trailers) becomes an empty DATA frame.
+    """
     ending = END_STREAM if end else 0
     if not block:
         return head(0, DATA, ending, stream)
@@ -83,5 +90,5 @@ def goaway(last_stream: int, code: ErrorCode, reason: str) -> bytes:
 
 
 def read_long(payload: bytes) -> int:
-    """The unsigned 32 bits of a payload of 4 bytes."""
+    """Decode a 4-byte payload as an unsigned 32-bit integer."""
     return int.from_bytes(payload, "big")

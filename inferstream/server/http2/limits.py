@@ -1,56 +1,59 @@
-"""Bounds of one connection."""
+"""The limits of a connection."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Http2Limits:
-    """Bounds on a connection. Sizes are in bytes, times in seconds; None is no bound."""
+    """The limits of a connection. Sizes are in bytes and times in seconds. None means no limit."""
 
     max_streams: int = 4096
-    """Requests in progress."""
+    """Maximum number of concurrent requests."""
     max_header_list: int = 16 * 1024
-    """Size of a request's head, counted as in RFC 9113 section 6.5.2."""
+    """Size of a request's head, calculated as in RFC 9113, section 6.5.2."""
     max_frame: int = 1024 * 1024
-    """Payload of a DATA frame."""
+    """Payload size of a DATA frame."""
     stream_window: int = 4 * 2**20
-    """Bytes of one body that a client may send ahead of its receiver."""
+    """Bytes of one body that a client may send ahead of the receiver."""
     connection_window: int = 16 * 2**20
     """Bytes of all bodies that a client may send before the server reads them."""
     max_held: int = 64 * 2**20
-    """Bytes of all bodies that receivers keep unread; beyond these the connection's window stays closed."""
+    """Bytes of all bodies that receivers have not consumed.
+
+    Above this, the connection's window stays closed.
+    """
     max_unsent: int = 256 * 1024
-    """Bytes that the transport may keep for a client that does not read, before senders wait."""
+    """Bytes that the transport buffers for a client that does not read, before senders wait."""
     max_unsent_control: int = 256 * 1024
-    """Bytes of responses to PING, SETTINGS and the like for a client that does not read."""
+    """Bytes of PING and SETTINGS replies (and similar frames) buffered for a client that does not read."""
 
     preface_timeout: float = 10.0
-    """Time to the client's preface and first SETTINGS."""
+    """Timeout for the client's preface and first SETTINGS."""
     settings_timeout: float = 20.0
-    """Time to the acknowledgement of the server's SETTINGS."""
+    """Timeout for the acknowledgement of the server's SETTINGS."""
     header_timeout: float = 10.0
-    """Time to the end of a frame or a header block that has begun."""
+    """Timeout for an incomplete frame or header block."""
     body_timeout: float = 60.0
-    """Time to the end of what a receiver waits for, beside what the size adds at `slowest_rate`."""
+    """Timeout for data that a receiver waits for. Each received byte extends it by 1 / `slowest_rate`."""
     slowest_rate: float = 16 * 1024
     """Bytes per second below which a client is too slow."""
     stall_timeout: float | None = 60.0
-    """Time for which a client may leave a sender without progress."""
+    """How long a client may pause reading a response."""
 
     min_ping_interval: float = 5.0
-    """Time between two PINGs of a client while the server sends nothing."""
+    """Minimum time between PINGs from a client while the server sends nothing."""
     max_ping_strikes: int | None = 2
-    """PINGs that may come too early."""
+    """Number of PINGs that may arrive too early."""
     permit_pings_without_streams: bool = True
-    """Whether a client may send PINGs while it has no request in progress."""
+    """Whether a client without requests in progress may send PINGs."""
 
     keepalive_time: float | None = 7200.0
-    """Time without any byte from the client after which the server sends a PING."""
+    """Time without data from the client after which the server sends a PING."""
     keepalive_timeout: float | None = 20.0
-    """Time to any byte after that PING."""
+    """How long the server then waits for data from the client."""
     max_idle: float | None = None
     """Time without requests after which the server closes the connection."""
     max_age: float | None = None
-    """Age at which the server closes a connection, spread by a tenth."""
+    """Age after which the server closes a connection. It varies by ±10% between connections."""
     max_age_grace: float | None = None
-    """Further time for the requests of a connection that has this age."""
+    """Additional time for the requests of a connection that has reached its maximum age."""

@@ -1,4 +1,4 @@
-"""A port that speaks HTTP/2: its connections, their time limits, and their end."""
+"""An HTTP/2 port: its connections, their time limits and its shutdown."""
 
 import asyncio
 import logging
@@ -16,26 +16,26 @@ from .stream import Accept, TooLarge
 
 logger = logging.getLogger("inferstream.http2")
 
-LOOK_EVERY = 1.0
-"""Seconds between two checks of the connections' time limits."""
+CHECK_INTERVAL_SECONDS = 1.0
+"""The maximum number of seconds between checks of the time limits."""
 
 HANDSHAKE = 10.0
-"""Seconds a client may take for its TLS handshake."""
+"""The timeout of a TLS handshake in seconds."""
 
 CLOSING = 2.0
-"""Seconds that the last bytes may take to reach a client."""
+"""Seconds for the last bytes to reach a client."""
 
 DRAINING = 1.0
-"""Seconds that a client may take to see that the connection drains (RFC 9113 section 6.8)."""
+"""Seconds for a client to react to the first GOAWAY (RFC 9113, section 6.8)."""
 
 SPREAD = 0.1
-"""The part of a connection's largest age by which ages differ, so that clients do not come back together."""
+"""The fraction by which the maximum age of connections varies, so that clients do not reconnect together."""
 
 STOPS = "the server stops"
 
 
 class Http2Port:
-    """Serves HTTP/2 on one socket: over TLS if `context` is given, else with prior knowledge."""
+    """Serves HTTP/2 on one socket: over TLS if `context` is given, else in cleartext with prior knowledge."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class Http2Port:
         self._draining = self._stopped = False
 
     async def start(self, sock: socket.socket | None) -> None:
-        """Serve on a bound socket until `stop`; without one, the connections of other ports alone."""
+        """Serve on a bound socket until `stop`. Without one, serve connections that other ports accept."""
         loop = asyncio.get_running_loop()
-        self._looking = loop.create_task(self._look())
+        self._looking = loop.create_task(self._enforce_timeouts())
         if sock is None:
             return
         options: dict[str, Any] = {}
@@ -72,28 +72,30 @@ class Http2Port:
                 "ssl_handshake_timeout": HANDSHAKE,
                 "ssl_shutdown_timeout": CLOSING,
             }
-        self._server = await loop.create_server(self.connection, sock=sock, backlog=2048, **options)
+        self._server = await loop.create_server(self.create_connection, sock=sock, backlog=2048, **options)
 
-    def connection(self) -> Http2Connection:
-        """The protocol of one connection."""
-        return Http2Connection(self._accept, self._too_large, self._limits, self._made, self._lost)
+    def create_connection(self) -> Http2Connection:
+        """Create the protocol for a connection that this port has accepted."""
+        return Http2Connection(
+            self._accept, self._too_large, self._limits, self._admit_connection, self._remove_connection
+        )
 
-    def guest(self, lost: Callable[[Http2Connection], None], full: bool) -> Http2Connection:
-        """The protocol of a connection that another port has accepted, and that tells it so when it is lost.
+    def create_guest(self, lost: Callable[[Http2Connection], None], full: bool) -> Http2Connection:
+        """Create the protocol for a connection that another port has accepted.
 
-        It ends at once if that port is `full`.
+        It calls `lost` when the connection has closed, and closes immediately if the other port is `full`.
         """
 
-        def made(connection: Http2Connection) -> bool:
-            return self._made(connection) and not full
+        def accept(connection: Http2Connection) -> bool:
+            return self._admit_connection(connection) and not full
 
         def leave(connection: Http2Connection) -> None:
-            self._lost(connection)
+            self._remove_connection(connection)
             lost(connection)
 
-        return Http2Connection(self._accept, self._too_large, self._limits, made, leave)
+        return Http2Connection(self._accept, self._too_large, self._limits, accept, leave)
 
-    def _made(self, connection: Http2Connection) -> bool:
+    def _admit_connection(self, connection: Http2Connection) -> bool:
         ssl_object = connection.transport.get_extra_info("ssl_object")
         if ssl_object is not None and ssl_object.selected_alpn_protocol() != "h2":
             connection.close()
@@ -101,20 +103,20 @@ class Http2Port:
         self.connections.add(connection)
         if self._limits.max_age is not None:
             self._ages[connection] = self._limits.max_age * random.uniform(1 - SPREAD, 1 + SPREAD)
-        if self._stopped:  # its TLS handshake took longer than the stop
+        if self._stopped:  # the TLS handshake took longer than the stop
             connection.end(ErrorCode.NO_ERROR, STOPS)
         elif self._draining and self._server is not None:
-            connection.drain()  # a port that still accepts for others would have its client come back for ever
+            connection.drain()  # not on a port shared with HTTP/1, where the client could reconnect forever
         return len(self.connections) <= self._most
 
-    def _lost(self, connection: Http2Connection) -> None:
+    def _remove_connection(self, connection: Http2Connection) -> None:
         self.connections.discard(connection)
         self._ages.pop(connection, None)
         if not self.connections:
             self._emptied.set()
 
-    async def _look(self) -> None:
-        """Enforce the time limits, without a timer for each connection."""
+    async def _enforce_timeouts(self) -> None:
+        """Enforce the time limits of all connections with a single timer."""
         limits = self._limits
         times = (
             limits.preface_timeout,
@@ -125,7 +127,7 @@ class Http2Port:
             limits.keepalive_timeout,
             limits.max_idle,
             limits.max_age,
-            LOOK_EVERY * 4,
+            CHECK_INTERVAL_SECONDS * 4,
         )
         interval = max(min(time for time in times if time is not None) / 4, 0.01)
         while True:
@@ -133,15 +135,15 @@ class Http2Port:
             now = asyncio.get_running_loop().time()
             for connection in [*self.connections]:
                 try:
-                    look(connection, limits, self._ages.get(connection), now)
-                except Exception:  # the time limits of the other connections hold on
-                    logger.exception("the time limits of a connection failed")
+                    enforce_limits(connection, limits, self._ages.get(connection), now)
+                except Exception:  # the limits of other connections still apply
+                    logger.exception("connection timeout check failed")
                     connection.abort()
 
     def drain(self) -> None:
-        """Listen no more, and let each connection end with its requests.
+        """Stop listening, and close each connection after its requests.
 
-        A client that found the port open after its GOAWAY would connect again, for ever.
+        If the port stayed open, clients would reconnect after each GOAWAY, forever.
         """
         self._draining = True
         if self._server is not None:
@@ -150,31 +152,31 @@ class Http2Port:
             connection.drain()
 
     async def stop(self, grace: float) -> None:
-        """Drain for at most `grace` seconds, and then close every connection."""
+        """Drain for at most `grace` seconds, then close every connection."""
         self.drain()
         with suppress(TimeoutError):
-            await self._empty(grace)
+            await self._wait_until_empty(grace)
         self._stopped = True
         for connection in [*self.connections]:
             connection.end(ErrorCode.NO_ERROR, STOPS)
         with suppress(TimeoutError):
-            await self._empty(CLOSING)
+            await self._wait_until_empty(CLOSING)
         for connection in [*self.connections]:
             connection.abort()
         if self._looking is not None:
             self._looking.cancel()
 
-    async def _empty(self, seconds: float) -> None:
+    async def _wait_until_empty(self, seconds: float) -> None:
         self._emptied.clear()
         if self.connections:
             async with asyncio.timeout(seconds):
                 await self._emptied.wait()
 
 
-def look(connection: Http2Connection, limits: Http2Limits, age: float | None, now: float) -> None:
-    """Apply the time limits to one connection."""
+def enforce_limits(connection: Http2Connection, limits: Http2Limits, age: float | None, now: float) -> None:
+    """Enforce the time limits of one connection."""
     if connection.ended:
-        _look_at_end(connection, limits, now)
+        _check_after_end(connection, limits, now)
         return
     if connection.partial_since is not None:
         configured = connection.acknowledged
@@ -184,7 +186,7 @@ def look(connection: Http2Connection, limits: Http2Limits, age: float | None, no
     if not connection.acknowledged and now - connection.opened_at > limits.settings_timeout:
         connection.end(ErrorCode.SETTINGS_TIMEOUT, "the SETTINGS were not acknowledged")
         return
-    _look_at_streams(connection, limits, now)
+    _enforce_stream_limits(connection, limits, now)
     _keep_alive(connection, limits, now)
     if connection.draining:
         _end_drain(connection, limits, age, now)
@@ -192,8 +194,8 @@ def look(connection: Http2Connection, limits: Http2Limits, age: float | None, no
         connection.drain()
 
 
-def _look_at_end(connection: Http2Connection, limits: Http2Limits, now: float) -> None:
-    """End a connection that has said its last, unless its client still reads that."""
+def _check_after_end(connection: Http2Connection, limits: Http2Limits, now: float) -> None:
+    """Abort a connection after its last bytes, unless the client is still reading them."""
     if connection.ended_at is None:
         return
     before, unsent = connection.unsent, connection.transport.get_write_buffer_size()
@@ -205,7 +207,7 @@ def _look_at_end(connection: Http2Connection, limits: Http2Limits, now: float) -
 
 
 def _is_old(connection: Http2Connection, limits: Http2Limits, age: float | None, now: float) -> bool:
-    """Whether a connection has its largest age, or has been idle for too long."""
+    """Whether a connection has reached its maximum age or has been idle for too long."""
     if age is not None and now - connection.opened_at > age:
         return True
     idle = now - connection.used_at
@@ -221,18 +223,18 @@ def _end_drain(connection: Http2Connection, limits: Http2Limits, age: float | No
         connection.end(ErrorCode.NO_ERROR, "max_age")
 
 
-def _look_at_streams(connection: Http2Connection, limits: Http2Limits, now: float) -> None:
+def _enforce_stream_limits(connection: Http2Connection, limits: Http2Limits, now: float) -> None:
     for stream in [*connection.streams.values()]:
         since, receiver = stream.expecting_since, stream.receiver
         if since is not None and receiver is not None:
             earned = stream.taken / limits.slowest_rate
-            stream.expecting_since = min(since, now - earned)  # a fast beginning does not pay for a stall
+            stream.expecting_since = min(since, now - earned)  # a fast start does not compensate for a stall
             if now - stream.expecting_since > limits.body_timeout + earned:
-                receiver.overdue()
+                receiver.time_out()
             continue
         limit, since = limits.stall_timeout, stream.stalled_since
         if limit is not None and since is not None and now - since > limit:
-            logger.warning("a client has read nothing of a stream for %g s; dropping it", limit)
+            logger.warning("stream: client has not read for %g s; closing the connection", limit)
             stream.reset(ErrorCode.CANCEL)
             if receiver is not None:
                 receiver.lost()
@@ -244,7 +246,7 @@ def _keep_alive(connection: Http2Connection, limits: Http2Limits, now: float) ->
     quiet = now - connection.heard_at
     if connection.pinged_at is not None and connection.heard_at < connection.pinged_at:
         if limits.keepalive_timeout is not None and now - connection.pinged_at > limits.keepalive_timeout:
-            logger.debug("a client does not answer PING")
+            logger.debug("client does not acknowledge PING; closing the connection")
             connection.abort()
     elif quiet > limits.keepalive_time:
-        connection.keepalive()
+        connection.send_keepalive_ping()

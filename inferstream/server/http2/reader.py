@@ -1,4 +1,4 @@
-"""From bytes to frames: the preface, payloads of DATA as they arrive, whole header blocks, and all other frames."""
+"""Parsing of bytes into frames: the preface, DATA payloads as they arrive, header blocks and other frames."""
 
 from abc import ABC, abstractmethod
 
@@ -7,57 +7,69 @@ from .errors import ConnectionFault, ErrorCode
 from .limits import Http2Limits
 
 WORTH_A_VIEW = 64 * 1024
-"""Bytes of data of which a view costs less than a copy. A view keeps all that was read with them."""
+"""Bytes of data above which a view is cheaper than a copy. A view keeps the whole read in memory."""
 
-LARGEST_BLOCK = 1024 * 1024
-"""Bytes of a header block, far above those of a legal head, so that a head which is too large gets a response."""
+MAX_BLOCK_SIZE = 1024 * 1024
+"""The maximum size of a header block in bytes.
 
-MOST_CONTINUATIONS = 64
-"""CONTINUATION frames of one header block: as many as such a block needs in the smallest frames. They may be empty."""
+This is far above the size of a legal head, so that a request with too large a head still receives a response.
+"""
+
+MAX_CONTINUATIONS = 64
+"""The maximum number of CONTINUATION frames per header block.
+
+A block of the maximum size needs this many frames of the smallest size. Frames may be empty.
+"""
 
 
 class FrameReader(ABC):
-    """Reads one connection's bytes. The payload of a DATA frame is never collected; every other frame is small."""
+    """Parses the bytes of one connection.
+
+    DATA payloads are passed on in parts. All other frames are small and passed on whole.
+    """
 
     def __init__(self, limits: Http2Limits) -> None:
         self.limits = limits
         self._rest = bytearray()
-        """The beginning of the preface, or of a frame."""
+        """The part of an incomplete preface or frame that has arrived."""
         self._needed = 0
-        """Bytes with which this frame can be read on."""
+        """The number of bytes that `_rest` must have before parsing continues."""
         self._begun = self._configured = False
         self._data_left = self._padding_left = 0
-        """Bytes of the current DATA frame that have not arrived."""
+        """Bytes of the current DATA frame that are still to arrive."""
         self._data_end = False
         self._block: list[bytes] | None = None
         self._block_stream = 0
         self._block_end = False
         self.advanced = False
-        """Whether the last bytes have completed something, so that what is incomplete now is new."""
+        """Whether the last read completed a frame or a header block, so that any incomplete one is new."""
 
     @abstractmethod
     def on_data_frame(self, id: int, length: int) -> None:
-        """A DATA frame of `length` bytes, with its padding, begins. Its data follows."""
+        """Handle the start of a DATA frame of `length` bytes, including padding. Its data follows."""
 
     @abstractmethod
     def on_data(self, data: bytes | memoryview, end: bool) -> None:
-        """Bytes of the current DATA frame, of many a view; `end` at the last of them if they end the body."""
+        """Handle bytes of the current DATA frame. A large number of bytes is passed as a memoryview.
+
+        `end` is true for the last bytes of the body.
+        """
 
     @abstractmethod
     def on_headers(self, id: int, block: bytes, end: bool) -> None:
-        """A whole header block; `end` if the stream has no further frames."""
+        """Handle a complete header block. `end` is true if the stream has no more frames."""
 
     @abstractmethod
     def on_frame(self, kind: int, flags: int, id: int, payload: bytes) -> None:
-        """Any other frame."""
+        """Handle any other frame."""
 
     @property
     def waits_for_more(self) -> bool:
-        """Whether the preface, a header block or a frame except DATA is incomplete."""
+        """Whether the preface, a header block or a frame other than DATA is incomplete."""
         return bool(self._rest or self._block or not self._configured)
 
     def read(self, data: bytes) -> bool:
-        """Read the next bytes. False if they do not begin with the preface. Raises ConnectionFault."""
+        """Parse the next bytes. Returns False if the preface is wrong. Raises ConnectionFault."""
         if self._rest:
             self._rest += data
             if len(self._rest) < self._needed:
@@ -74,7 +86,7 @@ class FrameReader(ABC):
             position = len(frames.PREFACE)
         size, needed = len(data), frames.HEAD_BYTES
         if self._data_left or self._padding_left:
-            position = self._data(data, position, size)
+            position = self._process_data(data, position, size)
         while size - position >= frames.HEAD_BYTES:
             high, low, kind, flags, id = frames.read_head(data, position)
             begin = position + frames.HEAD_BYTES
@@ -82,16 +94,16 @@ class FrameReader(ABC):
             id &= frames.LAST_STREAM
             if kind == frames.DATA:
                 if flags & frames.PADDED and begin == size:
-                    break  # the length of the padding is missing
+                    break  # the padding length is missing
                 begin = self._begin_data(data, begin, length, flags, id)
-                position = self._data(data, begin, size)
+                position = self._process_data(data, begin, size)
                 continue
             self._check_length(kind, length)
             end = begin + length
             if end > size:
                 needed = end - position
                 break
-            self._frame(kind, flags, id, data[begin:end])
+            self._process_frame(kind, flags, id, data[begin:end])
             position = end
         if position < size:
             self._rest += data[position:]
@@ -102,7 +114,7 @@ class FrameReader(ABC):
         return True
 
     def _begin_data(self, data: bytes, begin: int, length: int, flags: int, id: int) -> int:
-        """Where the data of the frame begins."""
+        """Start a DATA frame, and return the position of its data."""
         if length > self.limits.max_frame:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a frame is larger than MAX_FRAME_SIZE")
         if self._block is not None or not self._configured:
@@ -120,8 +132,8 @@ class FrameReader(ABC):
             self.on_data(b"", self._data_end)
         return begin
 
-    def _data(self, data: bytes, position: int, size: int) -> int:
-        """Read what has arrived of the current DATA frame; where it ends."""
+    def _process_data(self, data: bytes, position: int, size: int) -> int:
+        """Process the available part of the current DATA frame, and return its end position."""
         if (left := self._data_left) and position < size:
             end = min(position + left, size)
             self._data_left = left = left - (end - position)
@@ -139,23 +151,23 @@ class FrameReader(ABC):
     def _check_length(self, kind: int, length: int) -> None:
         if length > self.limits.max_frame:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a frame is larger than MAX_FRAME_SIZE")
-        if length > LARGEST_BLOCK:
+        if length > MAX_BLOCK_SIZE:
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "a frame without data is too large")
 
-    def _frame(self, kind: int, flags: int, id: int, payload: bytes) -> None:
+    def _process_frame(self, kind: int, flags: int, id: int, payload: bytes) -> None:
         if self._block is not None and (kind != frames.CONTINUATION or id != self._block_stream):
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "another frame interrupts a header block")
         if kind == frames.HEADERS and self._configured:
-            self._headers(flags, id, payload)
+            self._process_headers(flags, id, payload)
         elif kind == frames.CONTINUATION:
-            self._continuation(flags, payload)
+            self._process_continuation(flags, payload)
         elif self._configured or (kind == frames.SETTINGS and not flags & frames.ACK):
             self._configured = True
             self.on_frame(kind, flags, id, payload)
         else:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
 
-    def _headers(self, flags: int, id: int, payload: bytes) -> None:
+    def _process_headers(self, flags: int, id: int, payload: bytes) -> None:
         begin, padding = 0, 0
         if flags & (frames.PADDED | frames.WITH_PRIORITY):
             if flags & frames.PADDED:
@@ -172,12 +184,12 @@ class FrameReader(ABC):
         else:
             self._block, self._block_stream, self._block_end = [payload], id, bool(flags & frames.END_STREAM)
 
-    def _continuation(self, flags: int, payload: bytes) -> None:
+    def _process_continuation(self, flags: int, payload: bytes) -> None:
         block = self._block
         if block is None:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "CONTINUATION continues nothing")
         block.append(payload)
-        if len(block) > MOST_CONTINUATIONS or sum(map(len, block)) > LARGEST_BLOCK:
+        if len(block) > MAX_CONTINUATIONS or sum(map(len, block)) > MAX_BLOCK_SIZE:
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "a header block is too large")
         if flags & frames.END_HEADERS:
             self._block = None

@@ -1,4 +1,4 @@
-"""The receiving half of a connection: the heads of requests, their bodies, and the windows for these."""
+"""The receiving half of a connection: request heads, bodies and their flow-control windows."""
 
 import logging
 from abc import abstractmethod
@@ -18,17 +18,17 @@ from .stream import Accept, Stream, TooLarge
 logger = logging.getLogger("inferstream.http2")
 
 KNOWN_HEADS = 16
-"""Checked heads that a connection keeps."""
+"""The maximum number of validated heads that a connection caches."""
 
 SHORT_BLOCK = 512
-"""Bytes of a header block whose head a connection keeps."""
+"""The maximum size of a header block whose head is cached, in bytes."""
 
 KNOWN_RESETS = 1024
-"""Streams reset by the server, whose frames may still arrive."""
+"""The maximum number of reset streams to remember. Their frames may still arrive."""
 
 
 class Receiving(Sender, FrameReader):
-    """The receiving half of a connection, over the sending half, which its streams need."""
+    """The receiving half of a connection. It extends the sending half, which the streams use."""
 
     streams: dict[int, Stream]
 
@@ -39,7 +39,7 @@ class Receiving(Sender, FrameReader):
         self._too_large = too_large
         self._decoder = Decoder(max_list_size=limits.max_header_list)
         self._heads: dict[int, tuple[tuple[Header, ...], Request]] = {}
-        """Checked heads by the identity of their header lists, which the decoder keeps."""
+        """Validated heads by the identity of their header tuples, which the decoder caches."""
         self.streams = {}
         self.last_stream = 0
         self.last_served: int | None = None
@@ -51,7 +51,7 @@ class Receiving(Sender, FrameReader):
         self._receive_window = limits.connection_window
         """Bytes that the client may still send."""
         self._held = 0
-        """Bytes that receivers keep unread."""
+        """Bytes that receivers have not consumed."""
         self.initial_window = DEFAULT_WINDOW
         self.resets_allowed = Allowance(self.clock, "too many requests were reset", 500, 100, 0.5)
         self.frames_allowed = Allowance(self.clock, "too many frames without use", 2000, 500, 4)
@@ -61,13 +61,13 @@ class Receiving(Sender, FrameReader):
 
     def on_headers(self, number: int, block: bytes, end: bool) -> None:
         if number <= self.last_stream or not number % 2:
-            self._later_headers(number, block, end)
+            self._handle_later_headers(number, block, end)
             return
         self.last_stream = number
         try:
             headers = self._decode(block)
             known = self._heads.get(id(headers))
-            request = self._request(headers, block) if known is None else known[1]
+            request = self._build_request(headers, block) if known is None else known[1]
         except HeaderListTooLarge:
             request = None
         except StreamFault as fault:
@@ -75,22 +75,22 @@ class Receiving(Sender, FrameReader):
             return
         self._begin(number, request, end)
 
-    def _later_headers(self, number: int, block: bytes, end: bool) -> None:
-        """Headers of a stream that has begun: trailers."""
+    def _handle_later_headers(self, number: int, block: bytes, end: bool) -> None:
+        """Handle headers on a stream that has already been opened: trailers, unless the stream has closed."""
         if not number % 2:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a client's streams have odd ids")
         if (stream := self.streams.get(number)) is not None:
-            self._trailers(stream, block, end)
-        elif number in self._resets or self._is_ignored(number):
+            self._handle_trailers(stream, block, end)
+        elif number in self._resets or self._comes_too_late(number):
             self.frames_allowed.spend(self.uses + self.sent)
             with suppress(HeaderListTooLarge):
-                self._decode(block)  # for the state of the compression
+                self._decode(block)  # keeps the compression state correct
         else:
             raise ConnectionFault(ErrorCode.STREAM_CLOSED, "HEADERS on a closed stream")
 
-    def _request(self, headers: tuple[Header, ...], block: bytes) -> Request:
+    def _build_request(self, headers: tuple[Header, ...], block: bytes) -> Request:
         request = Request(headers)
-        if len(block) <= SHORT_BLOCK:  # the decoder gives the same headers for the same block
+        if len(block) <= SHORT_BLOCK:  # the decoder returns the same tuple for a repeated block
             if len(self._heads) >= KNOWN_HEADS:
                 self._heads.clear()
             self._heads[id(headers)] = (headers, request)
@@ -107,10 +107,10 @@ class Receiving(Sender, FrameReader):
             ) from None
 
     def _begin(self, id: int, request: Request | None, end: bool) -> None:
-        """Begin a request; its head is too large if `request` is None."""
+        """Start a request. `request` is None if its head is too large."""
         if self.last_served is not None:
             self.frames_allowed.spend(self.uses + self.sent)
-            return  # the client knows from GOAWAY that it may repeat the request
+            return  # after GOAWAY, the client can retry the request
         if len(self.streams) >= self.limits.max_streams:
             self._refuse(id, ErrorCode.REFUSED_STREAM)
             return
@@ -128,27 +128,27 @@ class Receiving(Sender, FrameReader):
         stream.content_left = request.content_length
         try:
             receiver = self._accept(stream, request, end)
-        except Exception:  # of the application, which must not end the other requests
-            logger.exception("a request could not begin")
+        except Exception:  # the application's error must not affect other requests
+            logger.exception("request failed before it reached a handler")
             stream.reset(ErrorCode.INTERNAL_ERROR)
             return
         if not stream.ended:
             stream.receiver = receiver
 
-    def _is_ignored(self, id: int) -> bool:
-        """Whether a stream began after the last one that a draining connection serves."""
+    def _comes_too_late(self, id: int) -> bool:
+        """Whether a stream was opened after the last one that a draining connection serves."""
         return self.last_served is not None and id > self.last_served
 
     def _refuse(self, id: int, code: ErrorCode) -> None:
         self.resets_allowed.spend(self.served)
-        self.control(frames.rst_stream(id, code))
+        self.write_control(frames.rst_stream(id, code))
         self._remember(id)
 
-    def _trailers(self, stream: Stream, block: bytes, end: bool) -> None:
+    def _handle_trailers(self, stream: Stream, block: bytes, end: bool) -> None:
         try:
             headers = self._decode(block)
         except HeaderListTooLarge:
-            self._fault(stream, StreamFault(ErrorCode.ENHANCE_YOUR_CALM, "the trailers are too large"))
+            self._fail_stream(stream, StreamFault(ErrorCode.ENHANCE_YOUR_CALM, "the trailers are too large"))
             return
         try:
             if stream.remote_ended:
@@ -158,10 +158,10 @@ class Receiving(Sender, FrameReader):
             check_fields(headers)
             stream.take(b"", True)
         except StreamFault as fault:
-            self._fault(stream, fault)
+            self._fail_stream(stream, fault)
 
-    def _fault(self, stream: Stream, fault: StreamFault) -> None:
-        logger.debug("a stream ends: %s", fault)
+    def _fail_stream(self, stream: Stream, fault: StreamFault) -> None:
+        logger.debug("stream reset: %s", fault)
         self.resets_allowed.spend(self.served)
         receiver = stream.receiver
         stream.reset(fault.code)
@@ -179,10 +179,10 @@ class Receiving(Sender, FrameReader):
             self._replenish()
         stream = self._current = self.streams.get(id)
         if stream is None:
-            self.returned(length)
+            self.release_credit(length)
             if not id or id > self.last_stream or not id % 2:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "DATA on a stream that is not open")
-            if id in self._resets or self._is_ignored(id):
+            if id in self._resets or self._comes_too_late(id):
                 self.frames_allowed.spend(self.uses + self.sent)
             else:
                 self._refuse(id, ErrorCode.STREAM_CLOSED)
@@ -190,22 +190,24 @@ class Receiving(Sender, FrameReader):
         stream.receive_window -= length
         padding = length - self._data_left
         if padding:
-            self.returned(padding)
-            stream.credit(padding)
+            self.release_credit(padding)
+            stream.extend_window(padding)
         if stream.receive_window < 0:
-            self._unbegin(
+            self._fail_frame(
                 stream, StreamFault(ErrorCode.FLOW_CONTROL_ERROR, "the stream's window is exceeded")
             )
         elif stream.remote_ended:
-            self._unbegin(stream, StreamFault(ErrorCode.STREAM_CLOSED, "DATA follows the end of the stream"))
+            self._fail_frame(
+                stream, StreamFault(ErrorCode.STREAM_CLOSED, "DATA follows the end of the stream")
+            )
         else:
             stream.unread += self._data_left
 
-    def _unbegin(self, stream: Stream, fault: StreamFault) -> None:
-        """End a stream at a DATA frame, whose data then belongs to no stream."""
+    def _fail_frame(self, stream: Stream, fault: StreamFault) -> None:
+        """Fail a stream at the start of a DATA frame, whose data is then discarded."""
         self._current = None
-        self.returned(self._data_left)
-        self._fault(stream, fault)
+        self.release_credit(self._data_left)
+        self._fail_stream(stream, fault)
 
     def on_data(self, data: bytes | memoryview, end: bool) -> None:
         stream = self._current
@@ -220,43 +222,43 @@ class Receiving(Sender, FrameReader):
             stream.take(data, end)
         except StreamFault as fault:
             self._current = None
-            self._fault(stream, fault)
+            self._fail_stream(stream, fault)
 
-    def returned(self, size: int) -> None:
+    def release_credit(self, size: int) -> None:
         self._held -= size
         if self._receive_window * 2 <= self.limits.connection_window:
             self._replenish()
 
     def _replenish(self) -> None:
-        """Let the client send more, unless its streams keep much that nobody has read."""
+        """Open the connection's window, unless the streams hold too many unconsumed bytes."""
         limits = self.limits
         room = min(limits.connection_window, limits.max_held - self._held) - self._receive_window
         if room * 2 >= limits.connection_window and not self.ended:
             self._receive_window += room
-            self.control(frames.window_update(0, room))
+            self.write_control(frames.window_update(0, room))
 
-    # The end of a stream
+    # Closing of streams
 
     def forget(self, stream: Sending, *, reset: bool) -> None:
         self.streams.pop(stream.id, None)
         if self.waiting or self.beginning or self.ending:
-            self.leave(stream)
+            self.remove(stream)
         if reset:
             self._remember(stream.id)
         if not self.streams:
-            self.emptied()
+            self.handle_empty()
 
     def _remember(self, id: int) -> None:
         self._resets[id] = None
         if len(self._resets) > KNOWN_RESETS:
             del self._resets[next(iter(self._resets))]
 
-    def emptied(self) -> None:
-        """No request is in progress, perhaps."""
+    def handle_empty(self) -> None:
+        """Update the idle time, and close the connection if it was draining and has no streams left."""
         self.used_at = self.clock()
         if self.last_served is not None and not self.streams:
             self.close()
 
     @abstractmethod
     def close(self) -> None:
-        """End the connection and its streams."""
+        """Close the connection and its streams."""

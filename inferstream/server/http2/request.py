@@ -1,4 +1,4 @@
-"""The head of a request, checked (RFC 9113 sections 8.2 and 8.3)."""
+"""Validated request heads (RFC 9113, sections 8.2 and 8.3)."""
 
 import re
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ _OF_CONNECTIONS = frozenset(
 )
 
 _KNOWN = 1024
-_LONGEST = 256
+_MAX_HEADER_LENGTH = 256
 _known: set[Header] = set()
-"""Fields that were legal, to check each once. Most requests differ from others in a few fields."""
+"""A cache of valid fields, because most requests differ only in a few fields."""
 
 
 class Request:
-    """A valid head. A connection gives the same object for each request whose header block is the same."""
+    """A valid request head. A connection reuses the object for requests with the same header block."""
 
     __slots__ = ("authority", "content_length", "derived", "fields", "method", "path", "scheme")
 
     def __init__(self, headers: Sequence[Header]) -> None:
-        """Raises StreamFault for a malformed head."""
+        """Parse and validate the headers of a request. Raises StreamFault if they are malformed."""
         count = 0
         for name, _ in headers:
             if name[:1] != b":":
@@ -37,7 +37,7 @@ class Request:
             count += 1
         pseudo = dict(headers[:count])
         if len(pseudo) != count or not pseudo.keys() <= _PSEUDO:
-            raise _malformed("a pseudo-header is unknown or repeated")
+            raise _protocol_error("a pseudo-header is unknown or repeated")
         self.fields = tuple(headers[count:])
         check_fields(self.fields)
         for value in pseudo.values():
@@ -47,14 +47,14 @@ class Request:
         self.path = pseudo.get(b":path", b"")
         self.authority = pseudo.get(b":authority", b"")
         if not (self.method and self.scheme and self.path):
-            raise _malformed("a pseudo-header is missing")
-        self.content_length = _content_length(self.fields)
+            raise _protocol_error("a pseudo-header is missing")
+        self.content_length = _parse_content_length(self.fields)
         self.derived: Any = None
-        """What the application makes of the head, to make it once."""
+        """A value that the application derives from the head, cached with it."""
 
 
 def check_fields(fields: Sequence[Header]) -> None:
-    """Raises StreamFault for an illegal field of a head or of trailers."""
+    """Raise StreamFault if a field of a head or of trailers is invalid."""
     for field in fields:
         if field not in _known:
             _check_field(field)
@@ -63,11 +63,11 @@ def check_fields(fields: Sequence[Header]) -> None:
 def _check_field(field: Header) -> None:
     name, value = field
     if _NAME.fullmatch(name) is None:
-        raise _malformed("a field's name is illegal")
+        raise _protocol_error("a field's name is illegal")
     if name in _OF_CONNECTIONS or (name == b"te" and value != b"trailers"):
-        raise _malformed("a field belongs to HTTP/1.1")
+        raise _protocol_error("a field belongs to HTTP/1.1")
     _check_value(value)
-    if len(name) + len(value) <= _LONGEST:
+    if len(name) + len(value) <= _MAX_HEADER_LENGTH:
         if len(_known) >= _KNOWN:
             _known.clear()
         _known.add(field)
@@ -75,18 +75,18 @@ def _check_field(field: Header) -> None:
 
 def _check_value(value: bytes) -> None:
     if _VALUE.fullmatch(value) is None:
-        raise _malformed("a field's value is illegal")
+        raise _protocol_error("a field's value is illegal")
 
 
-def _content_length(fields: Sequence[Header]) -> int | None:
+def _parse_content_length(fields: Sequence[Header]) -> int | None:
     if b"content-length" not in dict(fields):
         return None
     values = {value for name, value in fields if name == b"content-length"}
     value = values.pop()
     if values or not value.isdigit() or len(value) > 18:
-        raise _malformed("the content-length is no length")
+        raise _protocol_error("the content-length is no length")
     return int(value)
 
 
-def _malformed(reason: str) -> StreamFault:
+def _protocol_error(reason: str) -> StreamFault:
     return StreamFault(ErrorCode.PROTOCOL_ERROR, reason)

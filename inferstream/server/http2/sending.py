@@ -1,4 +1,4 @@
-"""Writes of a connection: frames at once while its client reads, and the streams that wait while it does not."""
+"""The sending half of a connection: immediate writes, and streams that wait for a client to read."""
 
 import asyncio
 import logging
@@ -13,30 +13,36 @@ from .settings import DEFAULT_WINDOW
 
 logger = logging.getLogger("inferstream.http2")
 
-LARGEST_FRAME = 256 * 1024
-"""Bytes of a DATA frame to a client that accepts even larger ones."""
+MAX_FRAME_SIZE = 256 * 1024
+"""The maximum size in bytes of a DATA frame, even if the client accepts larger frames."""
 
 TURN = 64 * 1024
-"""Bytes that one of several waiting streams sends before the next one."""
+"""Bytes that each of several waiting streams sends in its turn."""
 
-LONGEST_TURN = 1024 * 1024
-"""The same for a stream that waits alone, while the kernel takes all of it. Each write wakes the client."""
+MAX_TURN_BYTES = 1024 * 1024
+"""The maximum for a single waiting stream. Its turns grow while the kernel accepts all bytes.
+
+Large writes matter because each write wakes the client.
+"""
 
 TOGETHER = 32 * 1024
-"""Bytes of the frames of several streams that leave together."""
+"""Bytes after which the collected frames of several streams are written."""
 
-LONGEST_WAIT = 0.001
-"""Seconds after which they leave with the next frame. A turn of the event loop is long where much is due at once."""
+MAX_WAIT_SECONDS = 0.001
+"""Seconds after which collected frames are written. One loop iteration can take much longer."""
 
 UNIT = 1024
-"""Bytes of a response that let a client send as many frames of control as one write does."""
+"""Bytes of a response that count as another write in `Sender.sent`.
+
+The count determines how many control frames a client may send.
+"""
 
 
 Payload = bytes | bytearray | memoryview
 
 
 class Sending(Protocol):
-    """A stream, as its connection sends what waits of it."""
+    """The interface of a stream that its connection uses."""
 
     id: int
     send_window: int
@@ -44,26 +50,29 @@ class Sending(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether bytes of the body wait."""
+        """Whether bytes of the body are pending."""
 
     @property
     def begins(self) -> bool:
-        """Whether the head of the response has not left."""
+        """Whether the head of the response is pending."""
 
-    def head(self) -> None:
-        """Send the head now, if it has not left."""
+    def send_head(self) -> None:
+        """Send the head now if it is pending."""
 
     def take_head(self, into: list[Payload]) -> None:
-        """Add the head of the response if it has not left."""
+        """Append the head of the response to `into` if it is pending."""
 
-    def progress(self, most: int, into: list[Payload]) -> int:
-        """Add frames of at most `most` bytes of what waits. The number of bytes."""
+    def take_data(self, most: int, into: list[Payload]) -> int:
+        """Append a DATA frame with up to `most` pending bytes to `into`. Returns the number of bytes."""
 
     def take_end(self, into: list[Payload]) -> bool:
-        """Add the end of the response if nothing is before it. Whether it was added, so that `complete` must follow."""
+        """Append the end of the response to `into` unless bytes of the body are pending.
+
+        Returns whether it was appended. If so, the caller must call `complete`.
+        """
 
     def complete(self) -> None:
-        """The response is complete."""
+        """Mark the response as complete."""
 
 
 class Sender:
@@ -73,59 +82,59 @@ class Sender:
     transport: asyncio.Transport
     streams: Mapping[int, Sending]
     heard_at: float
-    """When the client last sent anything."""
+    """When the client last sent any bytes."""
     ends_quietly: bool
-    """Whether GOAWAY waits for the end of the requests in progress.
+    """Whether to delay GOAWAY until the requests in progress are done.
 
-    Python's clients of HTTP (httpx, through the library h2) drop these requests when they read it.
+    Python HTTP/2 clients that use h2, such as httpx, drop these requests when they receive a GOAWAY.
     """
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.clock = self.loop.time
         self.no_wait: asyncio.Future[None] = self.loop.create_future()
-        """An awaitable that is done. It costs a third of a coroutine."""
+        """A completed future. Awaiting it costs a third as much as awaiting a coroutine."""
         self.no_wait.set_result(None)
         self.peername: Any = None
-        """The client's address, as a socket gives it."""
+        """The client address, read when the connection opened."""
         self.send_window = DEFAULT_WINDOW
         self.largest_frame = frames.SMALLEST_MAX_FRAME
         self.paused = False
         self.ended = False
-        """Whether nothing more is read or written."""
+        """Whether reading and writing have stopped."""
         self.corked = False
-        """Whether frames of control wait for the end of what is being read."""
+        """Whether control frames are held back until the current read has been processed."""
         self.uses = 0
-        """Useful frames so far, in both directions."""
+        """Number of useful frames so far, in both directions."""
         self.sent = 0
-        """Writes of responses so far, and the `UNIT`s in them."""
+        """Number of response writes so far, plus the number of `UNIT`s in them."""
         self.served = 0
-        """Complete responses so far."""
+        """Number of complete responses so far."""
         self._unwritten: list[bytes] = []
-        """Frames that come before all that is written from now on."""
+        """Frames to write before any other data."""
         self._unsent_control = 0
         self._turn_bytes = TURN
-        """Bytes of the next write for a stream that waits alone."""
+        """Bytes of the next write for a single waiting stream."""
         self._later: list[Callable[[], object]] = []
-        """What streams do at the end of this turn of the event loop."""
+        """Callbacks of streams for the end of this loop iteration."""
         self._turning = False
-        """Whether `_turned` is about to be called."""
+        """Whether `_write_frames` is scheduled."""
         self._gathering = False
-        """Whether frames of responses wait for the end of this turn."""
+        """Whether response frames are being collected in this loop iteration."""
         self._gathered_bytes = 0
         self._left_at = 0.0
-        """When gathered frames last left in this turn, or the first of them came."""
+        """When collected frames were last written in this loop iteration, or when the first was added."""
         self.table_update = b""
-        """What goes before the next header block, to tell a client with a smaller table that ours is empty."""
+        """A dynamic table size update for the next header block, for a client with a smaller table."""
         self.beginning: dict[Sending, None] = {}
-        """Streams of which the head waits for the transport. It needs no window."""
+        """Streams whose head waits for the transport. A head needs no flow-control window."""
         self.ending: dict[Sending, None] = {}
-        """Streams of which only the end waits, for the transport."""
+        """Streams of which only the end is pending. They wait for the transport."""
         self.waiting: dict[Sending, None] = {}
-        """Streams with bytes that wait for the connection's window or the transport, and not for their own window."""
+        """Streams with pending bytes that wait for the transport or the connection's window."""
 
     def write(self, data: bytes) -> None:
-        """Write frames of a response: at once, or with those of other streams in this turn of the event loop."""
+        """Write response frames immediately, or with frames of other streams in this loop iteration."""
         size = len(data)
         self.sent += 1 + size // UNIT
         if len(self.streams) > 1:
@@ -133,10 +142,10 @@ class Sender:
             if not self._gathering:
                 self._gathering = True
                 self._left_at = now
-                self._turn_soon()
+                self._schedule_write()
             self._unwritten.append(data)
             self._gathered_bytes += size
-            if self._gathered_bytes < TOGETHER and now - self._left_at < LONGEST_WAIT:
+            if self._gathered_bytes < TOGETHER and now - self._left_at < MAX_WAIT_SECONDS:
                 return
             self._left_at = now
             data = self._take()
@@ -145,25 +154,25 @@ class Sender:
             data = self._take()
         self.transport.write(data)
 
-    def later(self, send: Callable[[], object]) -> None:
-        """Let a stream send at the end of this turn of the event loop, before the frames of the turn are written."""
+    def run_later(self, send: Callable[[], object]) -> None:
+        """Call `send` at the end of this loop iteration, before the collected frames are written."""
         self._later.append(send)
-        self._turn_soon()
+        self._schedule_write()
 
-    def _turn_soon(self) -> None:
+    def _schedule_write(self) -> None:
         if not self._turning:
             self._turning = True
-            self.loop.call_soon(self._turned)
+            self.loop.call_soon(self._write_frames)
 
-    def _turned(self) -> None:
-        """The event loop has turned: write what this connection has gathered."""
+    def _write_frames(self) -> None:
+        """Write the frames collected in this loop iteration."""
         self.send_later()
         self._turning = self._gathering = False
         if self._unwritten and not self.ended:
             self.transport.write(self._take())
 
     def send_later(self) -> None:
-        """Let the streams send that wait for the end of this turn."""
+        """Run the callbacks of streams that wait for the end of this loop iteration."""
         if self._later:
             later, self._later = self._later, []
             for send in later:
@@ -175,8 +184,8 @@ class Sender:
         self._gathered_bytes = 0
         return taken
 
-    def control(self, data: bytes) -> None:
-        """Write a frame that is no part of a response. While frames are read it waits for the last of them."""
+    def write_control(self, data: bytes) -> None:
+        """Write a control frame. During a read, it is held back until the read has been processed."""
         if self.ended:
             return
         self._unwritten.append(data)
@@ -184,42 +193,44 @@ class Sender:
             self.uncork()
 
     def uncork(self) -> None:
-        """Write the frames that wait."""
+        """Write the frames that were held back."""
         if not self._unwritten or self.ended:
             return
         data = self._take()
         if self.paused:
             self._unsent_control += len(data)
             if self._unsent_control > self.limits.max_unsent_control:
-                logger.debug("a client sends what must be answered, and does not read the answers")
+                logger.debug(
+                    "client sends frames that need replies but does not read them; closing the connection"
+                )
                 self.abort()
                 return
         self.transport.write(data)
 
     def flush(self, stream: Sending) -> None:
-        """Send what the windows allow of a stream that waits."""
+        """Send as many pending bytes of a stream as the windows allow."""
         sent = False
         if self.paused and stream.begins:
             self.beginning[stream] = None
-        while not self.paused and self._turn(stream, self._turn_bytes):
+        while not self.paused and self._send_turn(stream, self._turn_bytes):
             sent = True
-        self._note(stream, sent)
+        self._update_queues(stream, sent)
 
     def flush_all(self) -> None:
-        """Let every stream that waits for the connection send, in turns."""
+        """Let all streams that wait for the connection send, in turns."""
         while self.waiting and self.send_window > 0 and not self.paused:
             stream = next(iter(self.waiting))
             del self.waiting[stream]
             sent = self.sent
-            self._turn(stream, TURN if self.waiting else self._turn_bytes)
-            self._note(stream, self.sent > sent)
+            self._send_turn(stream, TURN if self.waiting else self._turn_bytes)
+            self._update_queues(stream, self.sent > sent)
 
-    def _turn(self, stream: Sending, most: int) -> bool:
-        """Send a part of what waits. Whether anything could be sent."""
+    def _send_turn(self, stream: Sending, most: int) -> bool:
+        """Send at most `most` pending bytes. Returns False if nothing could be sent or nothing is left."""
         into: list[Payload] = []
         stream.take_head(into)
         left = most
-        while left > 0 and (taken := stream.progress(left, into)):
+        while left > 0 and (taken := stream.take_data(left, into)):
             left -= taken
         ends = stream.take_end(into)
         if not into:
@@ -230,32 +241,32 @@ class Sender:
         self.transport.writelines(into)
         if not left:
             fast = not self.transport.get_write_buffer_size()
-            self._turn_bytes = min(2 * most, LONGEST_TURN) if fast else TURN
+            self._turn_bytes = min(2 * most, MAX_TURN_BYTES) if fast else TURN
         if ends:
-            # Only now: what the end of the last stream causes may close the connection.
+            # Only now, because completing the last stream may close the connection.
             stream.complete()
         return stream.waits
 
-    def _note(self, stream: Sending, moved: bool) -> None:
+    def _update_queues(self, stream: Sending, moved: bool) -> None:
         if not stream.waits:
             self.waiting.pop(stream, None)
             stream.stalled_since = None
             return
         if stream.send_window > 0:
             self.waiting[stream] = None
-        else:  # a client may have thousands of these, and change the connection's window all day
+        else:  # a client may have thousands of these and update the connection's window often
             self.waiting.pop(stream, None)
         if moved or stream.stalled_since is None:
             stream.stalled_since = self.clock()
 
-    def leave(self, stream: Sending) -> None:
-        """Nothing of a stream waits any more."""
+    def remove(self, stream: Sending) -> None:
+        """Remove a stream from all queues."""
         self.waiting.pop(stream, None)
         self.beginning.pop(stream, None)
         self.ending.pop(stream, None)
 
-    def headers(self, stream: int, block: bytes, end: bool) -> bytes:
-        """The frame of a header block, the next one to be written."""
+    def encode_headers(self, stream: int, block: bytes, end: bool) -> bytes:
+        """Encode a header block, which must be the next one to be written."""
         if self.table_update:
             block, self.table_update = self.table_update + block, b""
         return frames.headers(stream, block, end)
@@ -269,24 +280,24 @@ class Sender:
         while self.beginning and not self.paused:
             stream = next(iter(self.beginning))
             del self.beginning[stream]
-            stream.head()
+            stream.send_head()
         while self.ending and not self.paused:
             stream = next(iter(self.ending))
             del self.ending[stream]
-            self._turn(stream, TURN)
+            self._send_turn(stream, TURN)
         self.flush_all()
 
     def abort(self) -> None:
-        """End the connection without a word, and drop what is unsent."""
+        """Close the connection immediately, and discard unsent bytes."""
         self.ended = True
         self.transport.abort()
 
-    # The receiving half
+    # Implemented by the receiving half
 
     @abstractmethod
-    def returned(self, size: int) -> None:
-        """Receivers no longer keep these bytes."""
+    def release_credit(self, size: int) -> None:
+        """Return flow-control credit for `size` consumed bytes."""
 
     @abstractmethod
     def forget(self, stream: Sending, *, reset: bool) -> None:
-        """A stream has ended; `reset` if its client may still send frames."""
+        """Remove a closed stream. `reset` is true if its client may still send frames."""

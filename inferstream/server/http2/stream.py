@@ -1,4 +1,4 @@
-"""One stream: the body of a request on its way in, and the response on its way out (RFC 9113 section 5)."""
+"""A stream: the request body in one direction and the response in the other (RFC 9113, section 5)."""
 
 import asyncio
 from collections import deque
@@ -11,40 +11,46 @@ from .request import Request
 from .sending import Payload, Sender
 
 JOINED = 64 * 1024
-"""Bytes up to which a copy into one write costs less than a write of several pieces."""
+"""Maximum bytes for which copying into a single write is cheaper than writing several pieces."""
 
 
 class Receiver(Protocol):
-    """What a request is for: the application's side of a stream."""
+    """The application's side of a stream."""
 
-    def received(self, data: bytes | memoryview, end: bool) -> None:
-        """Take the next bytes of the body; a view has many of them.
+    def receive_data(self, data: bytes | memoryview, end: bool) -> None:
+        """Receive the next bytes of the body. A large number of bytes is passed as a memoryview.
 
-        The receiver calls `stream.consumed` for all of them, sooner or later.
+        The receiver must eventually call `stream.return_credit` for all of them.
         """
 
-    def overdue(self) -> None:
-        """The client takes too long to send what the stream is `expecting_since`."""
+    def time_out(self) -> None:
+        """Handle a client that is too slow to send the expected data (see `Stream.expecting_since`)."""
 
     def lost(self) -> None:
-        """The client has reset the stream, or its connection has ended: nothing can be received or sent."""
+        """Handle the reset of the stream or the loss of its connection.
+
+        Nothing more can be received or sent.
+        """
 
 
 class Held(Protocol):
-    """What a request holds until its stream ends."""
+    """A resource that a request holds until its stream is closed."""
 
     def close(self) -> None: ...
 
 
 Accept = Callable[["Stream", Request, bool], Receiver | None]
-"""Begins a request: its stream, its head, and whether it has no body. None for one that has its response."""
+"""Starts a request, given its stream, its head, and whether it has no body.
+
+Returns None if the response has already been sent.
+"""
 
 TooLarge = Callable[["Stream"], None]
-"""Responds to a request whose head is larger than the limit. Its body is not wanted."""
+"""Responds to a request whose head is too large. Its body is discarded."""
 
 
 class Stream:
-    """Sends a response. Every method may be called after the stream has ended, and then does nothing."""
+    """A stream, through which a response is sent. After the stream has closed, the methods do nothing."""
 
     __slots__ = (
         "_ending",
@@ -77,33 +83,33 @@ class Stream:
         self.send_window = send_window
         self.receive_window = receive_window
         self.content_left: int | None = None
-        """Bytes of the body that the head's content-length still announces."""
+        """Bytes of the body still to arrive according to the content-length."""
         self.receiver: Receiver | None = None
-        """None before the request has begun and after the stream has ended."""
+        """None before the request has started and after the stream has closed."""
         self.remote_ended = False
         self.ended = False
-        """Whether the response is complete or the stream is reset: no frame may follow."""
+        """Whether the response is complete or the stream was reset, so that no frame may follow."""
         self.responded = False
         self.opened_at = now
         self.taken = 0
-        """Bytes of the body so far, or since the receiver began to expect."""
+        """Received bytes of the body, in total or since the receiver started to wait."""
         self.expecting_since: float | None = None
-        """Since when the receiver waits for the rest of what the client has begun to send."""
+        """When the receiver started waiting for the rest of incomplete data, or None."""
         self.stalled_since: float | None = None
-        """When the client stopped reading a response that waits for it."""
+        """When the client stopped reading a pending response, or None."""
         self.held: Held | None = None
         self._opening: bytes | None = None
         self._pending: deque[memoryview] = deque()
         self._ending: bytes | None = None
         self.unread = 0
-        """Bytes received or announced by a frame that the receiver still keeps."""
+        """Bytes that have arrived, or been announced by a frame, but not been consumed by the receiver."""
         self._unreturned = 0
         self._waiter: asyncio.Future[None] | None = None
 
     # Receiving
 
     def take(self, data: bytes | memoryview, end: bool) -> None:
-        """Give the receiver the bytes of a frame, or a part of them. Raises StreamFault."""
+        """Pass bytes of a DATA frame to the receiver. Raises StreamFault."""
         if self.content_left is not None:
             self.content_left -= len(data)
             if self.content_left < 0 or (end and self.content_left):
@@ -112,60 +118,63 @@ class Stream:
             self.remote_ended = True
         self.taken += len(data)
         if self.receiver is not None:
-            self.receiver.received(data, end)
+            self.receiver.receive_data(data, end)
         else:
-            self.consumed(len(data))
+            self.return_credit(len(data))
 
     @property
     def receiving(self) -> bool:
-        """Whether the client has not sent all of what it has begun."""
+        """Whether the client has sent only a part of the data that the receiver waits for."""
         return self.expecting_since is not None
 
     def time_out(self) -> None:
-        """End the request, because the client takes too long."""
+        """Make the receiver handle a client that is too slow."""
         if self.receiver is not None:
-            self.receiver.overdue()
+            self.receiver.time_out()
 
-    def consumed(self, size: int) -> None:
-        """Let the client send as many further bytes, because the receiver has no more use for these."""
+    def return_credit(self, size: int) -> None:
+        """Let the client send `size` more bytes, because the receiver has consumed that many."""
         if self.ended:
             return
         self.unread -= size
-        self.connection.returned(size)
-        self.credit(size)
+        self.connection.release_credit(size)
+        self.extend_window(size)
 
-    def credit(self, size: int) -> None:
-        """Let the client send as many further bytes on this stream."""
+    def extend_window(self, size: int) -> None:
+        """Extend the stream's receive window by `size` bytes."""
         if self.remote_ended:
             return
         self._unreturned += size
         if self._unreturned * 2 >= self.connection.limits.stream_window:
             self.receive_window += self._unreturned
-            self.connection.control(frames.window_update(self.id, self._unreturned))
+            self.connection.write_control(frames.window_update(self.id, self._unreturned))
             self._unreturned = 0
 
     # Sending
 
     def open(self, block: bytes) -> None:
-        """Begin the response with its head, a header block, which leaves with what is sent next."""
+        """Start the response with a header block, which is sent together with the next data."""
         self.responded = True
         self._opening = block
 
-    def head(self) -> None:
+    def send_head(self) -> None:
         if self._opening is None or self.ended:
             return
         if self.connection.paused:
             self.connection.beginning[self] = None
         else:
-            self.connection.write(self._head())
+            self.connection.write(self._encode_head())
 
-    def _head(self) -> bytes:
-        """The frame of the head, the next one to be written; nothing if it has left."""
+    def _encode_head(self) -> bytes:
+        """Return the frame of the head, which must be written next, or empty bytes if it has been sent."""
         block, self._opening = self._opening, None
-        return b"" if block is None else self.connection.headers(self.id, block, False)
+        return b"" if block is None else self.connection.encode_headers(self.id, block, False)
 
     def respond(self, block: bytes, prefix: bytes, body: Payload, trailers: bytes) -> bool:
-        """Send a whole response: head, body in two parts, trailers. Whether nothing of it waits for the client."""
+        """Send a complete response: head, body in two parts, and trailers.
+
+        Returns whether all of it was written, so that nothing waits for the client.
+        """
         connection = self.connection
         size = len(prefix) + len(body)
         if self.ended:
@@ -182,7 +191,7 @@ class Stream:
         connection.write(
             b"".join(
                 (
-                    connection.headers(id, block, False),
+                    connection.encode_headers(id, block, False),
                     frames.head(size, frames.DATA, 0, id),
                     prefix,
                     body,
@@ -194,11 +203,14 @@ class Stream:
         return True
 
     def send(self, prefix: bytes, body: Payload) -> bool:
-        """Send the next bytes of the body, in two parts. Whether nothing of it waits for the client."""
+        """Send the next bytes of the body, in two parts.
+
+        Returns whether all of them were written, so that nothing waits for the client.
+        """
         if self.ended:
             return True
         connection, size = self.connection, len(prefix) + len(body)
-        if (  # as in `_fits`, whose call would cost as much as the comparisons
+        if (  # `_fits`, inlined: the call would cost as much as the comparisons
             size <= self.send_window
             and size <= connection.send_window
             and size <= connection.largest_frame
@@ -209,7 +221,7 @@ class Stream:
             self.send_window -= size
             connection.send_window -= size
             data = frames.pack_head(size >> 8, size & 0xFF, frames.DATA, 0, self.id), prefix, body
-            connection.write(b"".join((self._head(), *data) if self._opening is not None else data))
+            connection.write(b"".join((self._encode_head(), *data) if self._opening is not None else data))
             return True
         self._send_in_turns(prefix, body)
         return not self._pending
@@ -219,9 +231,9 @@ class Stream:
         self.connection.flush(self)
 
     def finish(self, trailers: bytes, body: bytes = b"") -> bool:
-        """End the response with the rest of its body and trailers, a header block or nothing.
+        """Complete the response with the rest of its body and trailers, which may be empty.
 
-        Whether nothing of it waits for the client.
+        Returns whether all of it was written, so that nothing waits for the client.
         """
         if self.ended:
             return True
@@ -235,31 +247,31 @@ class Stream:
             self._ending = trailers
             return False
         if connection.paused:
-            # Not written past the transport's limit: a client that does not read may send requests all day.
+            # Respect the transport's limit: a client that does not read could send requests endlessly.
             self._ending = trailers
             self.stalled_since = connection.clock()
             connection.ending[self] = None
             return False
-        last = self._head()
+        last = self._encode_head()
         if body:
             self.send_window -= size
             connection.send_window -= size
             last += frames.head(size, frames.DATA, 0, self.id) + body
-        connection.write(last + connection.headers(self.id, trailers, True))
+        connection.write(last + connection.encode_headers(self.id, trailers, True))
         self.complete()
         return True
 
-    async def sent(self) -> None:
-        """Wait until nothing waits for the client, or the stream has ended."""
+    async def drain(self) -> None:
+        """Wait until all pending bytes are written or the stream has closed."""
         while self._pending and not self.ended:
             if self._waiter is None or self._waiter.done():
                 self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
 
     def reset(self, code: ErrorCode) -> None:
-        """End the stream at once."""
+        """Reset the stream immediately."""
         if not self.ended:
-            self.connection.control(frames.rst_stream(self.id, code))
+            self.connection.write_control(frames.rst_stream(self.id, code))
             self.close()
             self.connection.forget(self, reset=True)
 
@@ -274,19 +286,19 @@ class Stream:
         )
 
     def complete(self) -> None:
-        """The response is complete. A client that still sends must stop (RFC 9113 section 8.1)."""
+        """Mark the response as complete. A client that is still sending must stop (RFC 9113, section 8.1)."""
         self.ended = True
         connection = self.connection
         connection.served += 1
         if self.held is not None:
             self.held.close()
         if not self.remote_ended:
-            connection.control(frames.rst_stream(self.id, ErrorCode.NO_ERROR))
-        connection.returned(self.unread)
+            connection.write_control(frames.rst_stream(self.id, ErrorCode.NO_ERROR))
+        connection.release_credit(self.unread)
         connection.forget(self, reset=not self.remote_ended)
         self.receiver = None
 
-    # For the connection
+    # Used by the connection
 
     @property
     def waits(self) -> bool:
@@ -298,9 +310,9 @@ class Stream:
 
     def take_head(self, into: list[Payload]) -> None:
         if self._opening is not None:
-            into.append(self._head())
+            into.append(self._encode_head())
 
-    def progress(self, most: int, into: list[Payload]) -> int:
+    def take_data(self, most: int, into: list[Payload]) -> int:
         connection = self.connection
         size = min(most, self.send_window, connection.send_window, connection.largest_frame)
         taken = 0
@@ -330,25 +342,25 @@ class Stream:
     def take_end(self, into: list[Payload]) -> bool:
         if self._pending or self._ending is None:
             return False
-        into.append(self.connection.headers(self.id, self._ending, True))
+        into.append(self.connection.encode_headers(self.id, self._ending, True))
         self._ending = None
         return True
 
     def close(self) -> None:
-        """No frame can be sent any more, and what waits is dropped."""
+        """Close the stream, and discard pending bytes."""
         if not self.ended:
             self.ended = True
-            self.connection.returned(self.unread)
+            self.connection.release_credit(self.unread)
         if self.held is not None:
             self.held.close()
         self.receiver = None
         self._pending.clear()
         self._ending = None
-        self.connection.leave(self)
+        self.connection.remove(self)
         self._wake()
 
     def lose(self) -> None:
-        """The stream is over without the client's having all of the response."""
+        """Close the stream before the client has received the complete response."""
         receiver = self.receiver
         self.close()
         if receiver is not None:

@@ -1,4 +1,4 @@
-"""The REST application: what the dialects claim, and the models' own routes."""
+"""The REST application: the routes of the dialects, and the custom routes of models."""
 
 import asyncio
 import logging
@@ -7,27 +7,29 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, Protocol
 
+import orjson
+
 from ...concurrency.inflight import RequestBytes
 from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.json_limits import json_limits
-from ...errors import ModelNotFound, ModelNotReady, PermissionDenied
+from ...errors import HINT, ModelNotFound, ModelNotReady, PermissionDenied
 from ...protos.json_checks import JsonLimits
 from ...settings import Settings
 from ...telemetry import probes
 from ...telemetry.metrics import Meters
 from ...types import Headers
-from ..connections import SCOPE_KEY, ScopeOrigin, below
+from ..connections import SCOPE_KEY, ScopeOrigin, relative_path
 from ..edge import Edge, ServeOther
 from ..request_ids import RequestIds
 from .custom import NOT_ALLOWED, CustomRoutes
 from .dialects.base import ReadRoute, Route
 from .dialects.metadata import ROOT
 from .exchange import AsgiExchange
-from .inference import InferenceDoor, queried
-from .layers import IdentifiedApp, noted_send
+from .inference import InferenceDoor, allows_get
+from .layers import IdentifiedApp, log_responses
 from .messages import (
     BODY_SETTING,
     JSON,
@@ -51,15 +53,15 @@ logger = logging.getLogger("inferstream.rest")
 
 
 class AsgiEndpoint(Protocol):
-    """An ASGI application of another room, which has requests that no dialect claims."""
+    """An ASGI application for the requests that no dialect claims, such as gRPC-Web."""
 
     @property
     def allowed_headers(self) -> Sequence[str]:
-        """Headers that pages of other origins may send, if they may use the server at all."""
+        """Request headers that pages from other origins may send if CORS allows the origin."""
 
     @property
     def exposed_headers(self) -> Sequence[str]:
-        """Headers that such pages may read."""
+        """Response headers that pages from other origins may read."""
 
     def claims(self, scope: Scope) -> bool:
         """Whether the application serves this request."""
@@ -68,7 +70,10 @@ class AsgiEndpoint(Protocol):
 
 
 class RestApp:
-    """Every route of HTTP as an ASGI application; `inferences` alone serve one, whichever way it came."""
+    """All HTTP routes as an ASGI application.
+
+    `inferences` serves the inference routes, and can also be called without ASGI.
+    """
 
     def __init__(
         self,
@@ -78,7 +83,7 @@ class RestApp:
         edges: Sequence[Edge] = (),
         beside: AsgiEndpoint | None = None,
     ) -> None:
-        """`edges` are around all that is served, except `beside`, which has routes of its own."""
+        """Wrap all routes in the `edges`, except the routes that `beside` serves."""
         self.routes = build_routes(dataplane, settings, meters, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters, edges)
         self._json = json_limits(settings)
@@ -88,16 +93,18 @@ class RestApp:
         self.inferences = InferenceDoor(dataplane, settings, meters.rest, self._json, edges)
         self._origins = Origins(settings)
         self._profile = settings.status_profile
-        self._limit = min(settings.max_body_bytes, MOST_READ)
-        self._limiting = BODY_SETTING if settings.max_body_bytes <= MOST_READ else ""
+        self._root_path = settings.root_path
+        self._limit = min(settings.max_body_bytes, MAX_READ)
+        self._limiting = BODY_SETTING if settings.max_body_bytes <= MAX_READ else ""
         self._dataplane = dataplane
         self.inflight = meters.inflight
         self._custom = CustomRoutes(dataplane, settings, self.routes)
         self.beside = beside
         self.entry: Any = IdentifiedApp(self, RequestIds.of(settings))
-        """The application to serve: this one, or what stands in front of it."""
+        """The application to serve: this one, wrapped in request ids, CORS and the root path."""
         if settings.cors_settings is not None:
-            from starlette.middleware.cors import CORSMiddleware  # late, as FastAPI is
+            # Imported lazily: most servers do not use CORS.
+            from starlette.middleware.cors import CORSMiddleware
 
             rules = settings.cors_settings.model_dump()
             if beside is not None:
@@ -108,7 +115,7 @@ class RestApp:
             self.entry = partial(_serve_below, settings.root_path, self.entry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route = self.routes.of_path(scope["path"], scope["method"])
+        route = self.routes.find_route(scope["path"], scope["method"])
         if not isinstance(route, Route):
             if route is None and self.beside is not None and self.beside.claims(scope):
                 await self.beside(scope, receive, send)
@@ -119,20 +126,22 @@ class RestApp:
         ):
             method = "POST" if method in route.dialect.methods else method
             json = self._json if route.dialect.takes_json else None
-            async with self._exchange(scope, receive, send, json) as exchange:
+            async with self._build_exchange(scope, receive, send, json) as exchange:
                 query = scope.get("query_string", b"")
                 await self.inferences.serve(exchange, route, method, query)
         else:
-            off = method == "GET" and queried(route)
+            off = method == "GET" and allows_get(route)
             allow = (b"allow", ", ".join(route.dialect.methods).encode())
-            await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, allow])
+            path = f"{scope.get(PREFIX, self._root_path)}{scope['path']}"
+            text = orjson.dumps({"error": f"Method Not Allowed{HINT}POST {path}"})
+            await respond(send, 405, GET_IS_OFF if off else text, [JSON, allow])
 
     async def _serve(self, route: ReadRoute | None, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request that is no inference."""
+        """Serve a request that is not an inference."""
         if not scope["path"].startswith(probes.PATHS):
             lines = self._dataplane.lines
             if lines.on or logger.isEnabledFor(logging.DEBUG):
-                send = noted_send(scope, send, lines)
+                send = log_responses(scope, send, lines)
         if not is_probe(scope["path"], scope["headers"]):
             try:
                 self._origins.check(scope["headers"])
@@ -142,19 +151,21 @@ class RestApp:
                 return
         caller = Caller(Headers(scope["headers"], None, ScopeOrigin(scope)), "http")
         if route is None:
-            await self._custom.serve(self._exchange(scope, receive, send, None), scope, send, caller)
+            await self._custom.serve(self._build_exchange(scope, receive, send, None), scope, send, caller)
             return
         try:
             status, headers, body = await self._read(route, scope, receive, caller)
-        except ClientLeft:  # before it has sent its body
+        except ClientLeft:  # the client disconnected before it had sent its body
             return
         if isinstance(body, bytes):
             await respond(send, status, body, headers, typed_last=not route.dialect.of_models)
         else:
-            await self._stream(self._exchange(scope, receive, send, self._json), headers, body)
+            await self._stream(self._build_exchange(scope, receive, send, self._json), headers, body)
 
-    def _exchange(self, scope: Scope, receive: Receive, send: Send, json: JsonLimits | None) -> AsgiExchange:
-        # Naming the loop spares Python 3.11 the system call with which it would look for it.
+    def _build_exchange(
+        self, scope: Scope, receive: Receive, send: Send, json: JsonLimits | None
+    ) -> AsgiExchange:
+        # Passing the loop to current_task saves a system call on Python 3.11.
         connection = scope.get(SCOPE_KEY)
         task = asyncio.current_task(None if connection is None else connection.loop)
         assert task is not None
@@ -166,7 +177,7 @@ class RestApp:
     async def _stream(
         self, exchange: AsgiExchange, headers: RawHeaders, body: AsyncGenerator[bytes, None]
     ) -> None:
-        """Send a body as it comes, until it ends or the client leaves."""
+        """Stream a body until it ends or the client disconnects."""
         async with exchange, aclosing(body):
             try:
                 await exchange.body(0)
@@ -181,25 +192,25 @@ class RestApp:
     async def _read(
         self, route: ReadRoute, scope: Scope, receive: Receive, caller: Caller
     ) -> tuple[int, RawHeaders, bytes | AsyncGenerator[bytes, None]]:
-        """Status, headers and body of a request that is no inference. Raises ClientLeft."""
+        """Return the status, headers and body for a request that is not an inference. Raises ClientLeft."""
         claim, method = route.claim, scope["method"]
         if claim.methods is not None and method not in claim.methods and not route.dialect.of_models:
             return 405, [(b"allow", ", ".join(claim.methods).encode()), JSON], NOT_ALLOWED
         try:
-            # The root is liveness for a probe, and the page for a browser.
+            # At the root, a probe receives the liveness response, and a browser receives the web page.
             probe = is_probe(scope["path"], scope["headers"])
             action = Action.HEALTH if probe or method == "OPTIONS" else claim.action
             self._dataplane.access.check(action, caller, route.model or None)
             if claim.methods is None or method in claim.methods:
                 if claim.takes_body:
-                    route = route._replace(body=await self._body(scope, receive))
+                    route = route._replace(body=await self._read_body(scope, receive))
                 return await claim.respond(route, caller, scope)
             if route.model:
                 with suppress(ModelNotReady):
                     self._dataplane.model_ready(route.model, route.version)
         except ModelNotFound as error:
             if method == "POST" and method not in (claim.methods or ("POST",)):
-                error.message += f": {POSTED}"
+                error.message += POSTED
             return route.dialect.error(error)
         except ClientLeft:
             raise
@@ -207,36 +218,45 @@ class RestApp:
             return route.dialect.error(wrap(error))
         posted = method == "POST" and route.path.startswith("/v2/models/")
         body = (
-            b'{"error":"%b"}' % (f"Method Not Allowed: {POSTED}" if posted else "Method Not Allowed").encode()
+            b'{"error":"%b"}' % (f"Method Not Allowed{POSTED}" if posted else "Method Not Allowed").encode()
         )
         return 405, [JSON, (b"allow", ", ".join(claim.methods).encode())], body
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        """The body of a request that is no inference. Raises what there is to refuse."""
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
+        """Read and check the body of a request that is not an inference.
+
+        Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest or ClientLeft.
+        """
         body = await read_body(Head(scope["headers"]), receive, self._limit, self._limiting)
         self._json.check(body)
         return body
 
 
 def _serve_below(prefix: str, app: Any, scope: Scope, receive: Receive, send: Send) -> Any:
-    """Serve a request of a proxy that strips the prefix, or does not."""
-    if (path := below(prefix, scope["path"])) is not None:
+    """Serve a request under a prefix, whether or not the proxy in front strips it."""
+    if (path := relative_path(prefix, scope["path"])) is not None:
         scope = {**scope, "path": path, PREFIX: prefix}
     return app(scope, receive, send)
 
 
-MOST_READ = 64 * 1024
-"""Bytes of a request that is no inference: it names a model, and is read on the event loop."""
+MAX_READ = 64 * 1024
+"""Maximum bytes of a body that is not an inference. Such bodies are small and parsed on the event loop."""
 
 GET_IS_OFF = b'{"error":"Method Not Allowed: the setting get_streams lets a GET run a model"}'
 
-POSTED = "a model is sent POST at its infer, infer_stream, generate or generate_stream"
-"""Most likely a slip in the last word of an inference's path."""
+POSTED = f"{HINT}POST /v2/models/NAME/infer, infer_stream, generate or generate_stream calls a model"
+"""Hint for a POST to an unknown path below a model, most likely a typo in the last segment."""
 
 PROBES = frozenset(("/v2/health/live", "/v2/health/ready", "/health"))
-"""Liveness and readiness: answered to every page, under every name, and while every place is taken."""
+"""Paths of liveness and readiness probes.
+
+They are open to pages from any origin and under any host name, even if all connection slots are taken.
+"""
 
 
 def is_probe(path: str, headers: RawHeaders) -> bool:
-    """Whether a request asks for liveness or readiness. At the root, a browser asks for the page."""
+    """Whether a request is a liveness or readiness probe.
+
+    The root path counts as a probe unless the client accepts HTML: a browser receives the web page there.
+    """
     return path in PROBES or (path == ROOT and b"text/html" not in dict(headers).get(b"accept", b""))

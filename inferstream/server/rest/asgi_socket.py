@@ -1,4 +1,4 @@
-"""A WebSocket over ASGI, for the conversations of `websocket.py` under any server."""
+"""A WebSocket over ASGI, which connects any ASGI server to `WebSocketDoor`."""
 
 import asyncio
 import logging
@@ -14,16 +14,16 @@ from ..connections import ScopeOrigin
 from ..request_ids import HEADER
 from ..status import http_headers, status_of
 from .messages import JSON, RawHeaders, Receive, Scope, Send, error_document, wrap
-from .websocket import WebSocketDoor, chosen
+from .websocket import WebSocketDoor, choose_subprotocol
 
 logger = logging.getLogger("inferstream.rest")
 
 REFUSAL = "websocket.http.response"
-"""ASGI's extension that refuses an upgrade with an HTTP response."""
+"""The ASGI extension that rejects an upgrade with an HTTP response."""
 
 
 class Holds:
-    """The reasons not to receive the next message."""
+    """The reasons to pause receiving. Receiving continues once the last reason is released."""
 
     def __init__(self) -> None:
         self._reasons: set[Hashable] = set()
@@ -39,16 +39,16 @@ class Holds:
         if not self._reasons:
             self._free.set()
 
-    async def free(self) -> None:
-        """Wait until there is no reason."""
+    async def wait_until_free(self) -> None:
+        """Wait until no reason is left."""
         await self._free.wait()
 
 
 class AsgiSocket(ScopeOrigin):
-    """One WebSocket, from its upgrade to its end.
+    """One WebSocket connection, from the upgrade to the disconnect.
 
-    The server handles pings and silence. While reading is held, a disconnect is not received either, because ASGI
-    delivers it in the order of the messages.
+    The ASGI server handles pings and idle timeouts. While reading is paused, a disconnect is not
+    detected, because ASGI delivers it after the pending messages.
     """
 
     def __init__(self, door: WebSocketDoor, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,10 +64,13 @@ class AsgiSocket(ScopeOrigin):
         self._reader: asyncio.Task[None] | None = None
 
     async def run(self, refusal: InferstreamError | None = None) -> None:
-        """Serve the socket until its client leaves, then cancel its calls; or refuse it with `refusal`."""
+        """Serve the socket until the client disconnects, then cancel its calls.
+
+        If `refusal` is set, reject the upgrade with that error.
+        """
         if (await self._receive())["type"] != "websocket.connect":
             return
-        request_id = self._door.request_ids.among(self._scope["headers"])
+        request_id = self._door.request_ids.choose_from_headers(self._scope["headers"])
         own: RawHeaders = [] if request_id is None else [(HEADER, request_id)]
         try:
             if refusal is not None:
@@ -76,10 +79,10 @@ class AsgiSocket(ScopeOrigin):
         except Exception as error:
             await self._refuse(wrap(error), own)
             return
-        subprotocol = chosen(self._scope.get("subprotocols") or ())
+        subprotocol = choose_subprotocol(self._scope.get("subprotocols") or ())
         try:
             await self._send({"type": "websocket.accept", "subprotocol": subprotocol, "headers": own})
-            self._reader = asyncio.create_task(self._read(listener.received))
+            self._reader = asyncio.create_task(self._read(listener.receive))
             await asyncio.wait([self._reader])
             if not self._reader.cancelled():
                 self._reader.result()
@@ -89,7 +92,11 @@ class AsgiSocket(ScopeOrigin):
             self._sending.cancel()
 
     async def _refuse(self, error: InferstreamError, own: RawHeaders) -> None:
-        """Refuse the upgrade with an HTTP error, or by a close, which servers turn into 403."""
+        """Reject the upgrade with an HTTP error.
+
+        If the ASGI server does not support that, close the socket instead, which servers turn into status
+        403.
+        """
         if REFUSAL not in (self._scope.get("extensions") or {}):
             await self._send({"type": "websocket.close"})
             return
@@ -109,8 +116,8 @@ class AsgiSocket(ScopeOrigin):
                 self.fail(1009, self._door.too_large)
                 continue
             received(data, text is not None)
-            await asyncio.sleep(0)  # a client that sends much must not block the loop
-            await self.reading.free()
+            await asyncio.sleep(0)  # yield, so that a busy client does not block the loop
+            await self.reading.wait_until_free()
 
     async def send(self, message: bytes, text: bool) -> None:
         async with self._turn:
@@ -135,18 +142,20 @@ class AsgiSocket(ScopeOrigin):
         async with self._turn:
             await self._send_within({"type": "websocket.close", "code": code, "reason": reason})
 
-    def rest(self) -> None:
-        """Do nothing: the ASGI server closes its sockets itself."""
+    def handle_idle(self) -> None:
+        """Do nothing, because the ASGI server closes its sockets itself."""
 
     async def _send_within(self, message: dict[str, Any]) -> None:
-        """Send a message, and drop a client that reads nothing for `stall` seconds."""
+        """Send a message, and drop the client if it does not read within `stall` seconds."""
         try:
             async with asyncio.timeout(self._door.stall):
                 await self._send(message)
         except TimeoutError:
-            logger.warning("a WebSocket's client has read nothing for %g s; dropping it", self._door.stall)
+            logger.warning(
+                "WebSocket: client has not read for %g s; closing the connection", self._door.stall
+            )
             self._drop()
-        except OSError:  # the client has left
+        except OSError:  # the client has disconnected
             self._drop()
 
     def _drop(self) -> None:

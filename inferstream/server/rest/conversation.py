@@ -1,4 +1,4 @@
-"""The requests and responses of one WebSocket: each request is one call, and its id marks the responses."""
+"""The calls of one WebSocket. Each request is one call, and its id is repeated in its responses."""
 
 import asyncio
 from collections import deque
@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from ...concurrency.inflight import RequestBytes
-from ...concurrency.outgoing import Holdable, give
+from ...concurrency.outgoing import Holdable, for_each
 from ...concurrency.scope import ClientLeft, Scope
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
@@ -24,38 +24,41 @@ from ...protos.websocket import EncodedMessage, FlatMessages, Messages, SocketMe
 from ...telemetry.metrics import Meters
 from ...types import InferenceRequest, InferenceResponse
 from ...types.parameters import Origin
-from ..request_ids import enter
+from ..request_ids import set_request_id
 from .dialects.generate import is_flat, read_flat
 from .messages import PARSE_IN_THREAD, wrap
 from .request_stream import RequestStream
 
 PARSING = object()
-"""The reason for which a socket is not read while a large message is parsed in a thread."""
+"""The reason for pausing a socket while a thread parses a large message."""
 
 AT_ONCE = 64
-"""Requests of one socket that may run at once. The next is refused, not queued, so that a cancel is always read."""
+"""Maximum number of concurrent requests on one socket.
+
+Additional requests are rejected instead of queued, so that the server always reads cancel messages.
+"""
 
 
 class Socket(Origin, Protocol):
-    """A WebSocket, over a transport of ours or over ASGI."""
+    """A WebSocket, on the HTTP port or over ASGI."""
 
     @property
     def reading(self) -> Holdable: ...
 
     def send(self, message: bytes, text: bool) -> Awaitable[None] | None:
-        """Send a message; do nothing after the client has left. None if it is sent.
+        """Send a message, or do nothing if the client has disconnected.
 
-        Else an awaitable that sends it when the client reads.
+        Returns None if the message is sent, else an awaitable that completes when the client reads.
         """
 
     def put(self, message: bytes, text: bool) -> None:
-        """Send a small message without a wait."""
+        """Send a small message without waiting for the client to read."""
 
     def fail(self, code: int, reason: str) -> None:
-        """Close at once with a reason, and ignore further messages."""
+        """Close immediately with a reason, and ignore further messages."""
 
-    def rest(self) -> None:
-        """Take note that no call runs."""
+    def handle_idle(self) -> None:
+        """Handle the end of the last running call."""
 
 
 @dataclass(slots=True)
@@ -69,7 +72,7 @@ class SocketCall:
 
 
 class Conversation:
-    """The requests and responses of one socket."""
+    """The running calls of one WebSocket and their messages."""
 
     def __init__(
         self,
@@ -90,7 +93,7 @@ class Conversation:
         self._model, self._version = model
         self._caller = caller
         self._limit = limit
-        """Seconds that each request may take; None for no limit."""
+        """Time limit of each request in seconds, or None."""
         self._template = template
         self._request_id = request_id
         self._opened = perf_counter()
@@ -99,17 +102,17 @@ class Conversation:
         self._tasks: set[asyncio.Task[None]] = set()
         self._lost = self._parsing = False
         self._unread: deque[tuple[bytes, bool]] = deque()
-        """Messages that came behind a large one, from the piece that was read with its end."""
+        """Messages received while a large one is being parsed."""
         meters.sockets.open += 1
         meters.rest.in_progress += 1
 
     @property
     def busy(self) -> bool:
-        """Whether a call runs."""
+        """Whether a call is running."""
         return bool(self._tasks)
 
     def lost(self) -> None:
-        """Cancel all calls, because the client has left."""
+        """Cancel all calls, because the client has disconnected."""
         self._lost = True
         self._meters.sockets.open -= 1
         self._meters.rest.in_progress -= 1
@@ -118,15 +121,15 @@ class Conversation:
             running.held.close()
             Scope(running.task).end(ClientLeft())
 
-    def received(self, message: bytes, text: bool) -> None:
-        """Handle a message; an error in it is sent as a message and does not end the conversation."""
+    def receive(self, message: bytes, text: bool) -> None:
+        """Handle a message. The response to an invalid message is an error, and the connection stays open."""
         self._meters.sockets.received += 1
         self._unread.append((message, text))
         if not self._parsing:
             self._read()
 
     def _read(self) -> None:
-        """Handle the messages that have come, up to a large one, which a thread parses first."""
+        """Handle the received messages in order, up to a large one, which a thread must parse first."""
         while self._unread and not self._parsing:
             message, text = self._unread.popleft()
             if len(message) > PARSE_IN_THREAD:
@@ -135,7 +138,7 @@ class Conversation:
             frame = None
             try:
                 frame = SocketMessage(message, text, self._limits)
-                self._take(frame)
+                self._handle_message(frame)
             except NotLoaded:
                 self._receive_later(message, text)
             except Exception as error:
@@ -143,13 +146,13 @@ class Conversation:
 
     def _receive_later(self, message: bytes, text: bool) -> None:
         self._parsing = True
-        self._socket.reading.hold(PARSING)  # so that few more come
+        self._socket.reading.hold(PARSING)  # so that few more messages arrive
         task = self._loop.create_task(self._receive_large(message, text))
         self._tasks.add(task)
-        task.add_done_callback(self._parsed)
+        task.add_done_callback(self._finish_parsing)
 
     async def _receive_large(self, message: bytes, text: bool) -> None:
-        """Handle a message that takes its time to parse, or waits for the first load of its model."""
+        """Handle a message that is slow to parse or whose model has to be loaded first."""
         frame = None
         try:
             with RequestBytes(self._meters.inflight) as held:
@@ -157,40 +160,40 @@ class Conversation:
                 frame = await asyncio.to_thread(SocketMessage, message, text, self._limits)
             if not self._lost:
                 deadline = None if self._limit is None else self._loop.time() + self._limit
-                await self._dataplane.when_loaded(partial(self._take, frame), deadline)
+                await self._dataplane.when_loaded(partial(self._handle_message, frame), deadline)
         except Exception as error:
             self._refuse(error, message, text, frame)
 
-    def _parsed(self, task: asyncio.Task[None]) -> None:
+    def _finish_parsing(self, task: asyncio.Task[None]) -> None:
         self._parsing = False
         self._tasks.discard(task)
         self._socket.reading.release(PARSING)
         if not self._lost:
             self._read()
         if not self._tasks:
-            self._socket.rest()
+            self._socket.handle_idle()
 
     def _refuse(self, error: Exception, message: bytes, text: bool, frame: SocketMessage | None) -> None:
         if text and isinstance(error, InvalidRequest) and not _is_utf8(message):
             self._socket.fail(1007, "A text message must be UTF-8.")
         else:
             failure = wrap(error)
-            self._dataplane.refused(self._caller, "infer", self._model, failure)
-            self._tell(dump_error(None if frame is None else frame.id, failure))
+            self._dataplane.log_rejection(self._caller, "infer", self._model, failure)
+            self._put(dump_error(None if frame is None else frame.id, failure))
 
-    def _take(self, frame: SocketMessage) -> None:
+    def _handle_message(self, frame: SocketMessage) -> None:
         running = None if frame.id is None else self._running.get(frame.id)
         if frame.cancel:
             if running is not None:
                 Scope(running.task).end(Cancelled())
         elif frame.part in ("next", "last"):
-            # A call may end while its client still sends parts; its response has told the client.
+            # Parts may still arrive after the call has ended. The client learns of the end from the response.
             if running is not None:
-                self._feed(running, frame)
+                self._forward(running, frame)
         elif running is not None:
             twice = AlreadyExists(f'A request with the id "{frame.id}" is running here.')
-            self._dataplane.refused(self._caller, "infer", self._model, twice)
-            self._tell(dump_error(None, twice))  # with this id it would end the running request
+            self._dataplane.log_rejection(self._caller, "infer", self._model, twice)
+            self._put(dump_error(None, twice))  # no id: it would end the running request
         elif len(self._running) >= AT_ONCE:
             raise Overloaded(f"{AT_ONCE} requests are running on this connection already.")
         else:
@@ -206,7 +209,7 @@ class Conversation:
         requests = None if frame.part is None else RequestStream(self._socket.reading)
         streams = requests is not None or admission.pipeline.execution.capabilities.streams
         operation = Operation.STREAM if streams else Operation.INFER
-        admission.identify(request)  # its id marks the responses
+        admission.identify(request)  # every response repeats the id
         assert request.id is not None
         id = request.id
         held = RequestBytes(self._meters.inflight)
@@ -214,21 +217,21 @@ class Conversation:
         task = self._loop.create_task(self._run(operation, request, messages, id))
         self._running[id] = SocketCall(admission, requests, held, task)
         self._tasks.add(task)
-        task.add_done_callback(partial(self._done, id))
+        task.add_done_callback(partial(self._handle_end, id))
 
-    def _feed(self, running: SocketCall, frame: SocketMessage) -> None:
+    def _forward(self, running: SocketCall, frame: SocketMessage) -> None:
         if running.requests is None:
             text = f'The request with the id "{frame.id}" was a whole one: it has no "{frame.part}" part.'
-            self._tell(dump_error(None, InvalidRequest(text)))
+            self._put(dump_error(None, InvalidRequest(text)))
             return
         try:
             if not frame.bare or frame.part == "next":
                 request, _ = frame.request(nested=running.admission.pipeline.takes_any)
                 running.admission.identify(request)
-                running.admission.received(frame.size)
+                running.admission.count_message(frame.size)
                 running.requests.add(request, frame.size)
         except (InvalidRequest, Refused) as error:
-            running.failure = error  # for a call that is not open yet
+            running.failure = error  # in case the call is not open yet
             running.admission.end(error)
         if frame.part == "last":
             running.requests.end()
@@ -239,12 +242,12 @@ class Conversation:
         running = self._running[request_id]
         running.begun = True
         admission, requests, failure = running.admission, running.requests, running.failure
-        del running  # it has the task, whose end has this frame: a cycle
+        del running  # it refers to the task, and the task to this frame: a reference cycle
         if self._request_id is not None:
-            enter(self._request_id)
+            set_request_id(self._request_id)
         try:
             if failure is not None:
-                self._dataplane.refused(admission.caller, operation.value, self._model, failure)
+                self._dataplane.log_rejection(admission.caller, operation.value, self._model, failure)
                 raise failure
             async with await admission.open(operation, request, requests) as reply:
                 last = await self._send_all(reply, messages, admission)
@@ -259,7 +262,10 @@ class Conversation:
     async def _send_all(
         self, reply: Reply, messages: Messages, admission: Admission
     ) -> EncodedMessage | None:
-        """Send every response; a single one is returned instead, because it is also the last message."""
+        """Send every response.
+
+        A single response is returned instead of sent, because it is also the final message.
+        """
         usage = admission.usage
 
         def written(response: InferenceResponse, final: bool) -> EncodedMessage:
@@ -271,40 +277,40 @@ class Conversation:
         if reply.single:
             assert reply.first is not None
             return written(reply.first, final=True)
-        await give(reply, lambda response: self._send(written(response, final=False)))
+        await for_each(reply, lambda response: self._send(written(response, final=False)))
         return None
 
     def _send(self, message: EncodedMessage) -> Awaitable[None] | None:
         self._meters.sockets.sent += 1
         return self._socket.send(*message)
 
-    def _tell(self, message: EncodedMessage) -> None:
+    def _put(self, message: EncodedMessage) -> None:
         self._meters.sockets.sent += 1
         self._socket.put(*message)
 
     def _forget(self, request_id: str) -> None:
-        """Free the id before the client can read its last response."""
+        """Free the id, before the client can read the final response and reuse it."""
         running = self._running.pop(request_id, None)
         if running is not None:
             if running.requests is not None:
                 running.requests.close()
             running.held.close()
 
-    def _done(self, request_id: str, task: asyncio.Task[None]) -> None:
+    def _handle_end(self, request_id: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         running = self._running.get(request_id)
         if running is not None and running.task is task:
             self._forget(request_id)
             if not running.begun:
-                running.admission.left_unopened()
+                running.admission.count_early_end()
             if not self._lost:
-                self._tell(dump_error(request_id, Cancelled()))
+                self._put(dump_error(request_id, Cancelled()))
         if not self._tasks:
-            self._socket.rest()
+            self._socket.handle_idle()
 
 
 def read_message(admission: Admission, frame: SocketMessage) -> tuple[InferenceRequest, Messages]:
-    """The request in a message, and what writes its responses. Raises InvalidRequest."""
+    """Return the request in a message and the writer of its responses. Raises InvalidRequest."""
     if frame.flat and is_flat(admission, frame.document):
         request, values = read_flat(admission, _without_model(admission, frame.document), frame.text)
         return request, FlatMessages(request.id is not None, values)
@@ -313,7 +319,10 @@ def read_message(admission: Admission, frame: SocketMessage) -> tuple[InferenceR
 
 
 def _without_model(admission: Admission, document: dict[str, Any]) -> dict[str, Any]:
-    """Flat JSON without `model`, which names the model of the connection unless the model has such an input."""
+    """Return flat JSON without the key `model`, unless the model has an input of that name.
+
+    Raises InvalidRequest if `model` is not the model of the connection.
+    """
     signature = admission.signature
     inputs = signature.inputs or signature.described
     if "model" not in document or any(tensor.name == "model" for tensor in inputs):

@@ -1,4 +1,4 @@
-"""Sends requests to custom routes of models, and compresses their responses."""
+"""Custom routes of models: dispatch, and compression of their responses."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -10,30 +10,30 @@ from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...handlers import HttpRequest, HttpResponse
 from ...settings import Settings
-from .exchange import AsgiExchange, plain_body
+from .exchange import AsgiExchange, decompress_body
 from .messages import (
     JSON,
     PREFIX,
     Head,
     Scope,
     Send,
-    accepted,
+    check_body_headers,
+    choose_encoding,
     compress,
     error_response,
-    expect_body,
     respond,
     wrap,
 )
 from .routes import Routes
 
 BODILESS = (204, 304)
-"""Statuses of responses without a body."""
+"""Status codes whose responses have no body."""
 
 NOT_ALLOWED = b'{"error":"Method Not Allowed"}'
 
 
 class CustomRoutes:
-    """Serves the paths that no dialect claims."""
+    """Serves the custom routes of models, at paths that no dialect claims."""
 
     def __init__(self, dataplane: DataPlane, settings: Settings, routes: Routes) -> None:
         self._dataplane = dataplane
@@ -45,10 +45,10 @@ class CustomRoutes:
 
     async def serve(self, exchange: AsgiExchange, scope: Scope, send: Send, caller: Caller) -> None:
         method = scope["method"]
-        models = self._routes.own(scope["path"])
+        models = self._routes.find_custom_models(scope["path"])
         if not models:
             prefix = str(scope.get(PREFIX, self._root_path))
-            text = orjson.dumps({"error": self._routes.not_found(scope["path"], prefix)})
+            text = orjson.dumps({"error": self._routes.describe_missing(scope["path"], prefix)})
             await respond(send, 404, text, [JSON], typed_last=True)
             return
         if (model := models.get(method, models.get("GET") if method == "HEAD" else None)) is None:
@@ -56,7 +56,7 @@ class CustomRoutes:
             allow = (b"allow", ", ".join(methods).encode())
             await respond(send, 405, NOT_ALLOWED, [allow, JSON], typed_last=True)
             return
-        sending = _RouteSending(exchange, scope, send, self._compressed)
+        sending = _RouteSending(exchange, scope, send, self._compress)
         try:
             async with exchange:
                 read = partial(self._read, scope, exchange)
@@ -68,16 +68,16 @@ class CustomRoutes:
                 raise
             status, headers, text = error_response(wrap(error), self._profile)
             if sending.began:
-                exchange.abort()  # a body without its end shows the failure
+                exchange.abort()  # only a truncated body can show the failure now
             else:
                 await respond(send, status, text, headers)
 
     async def _read(self, scope: Scope, exchange: AsgiExchange) -> HttpRequest:
         head = exchange.head
-        expect_body(head, self._limit, in_parts=True)
+        check_body_headers(head, self._limit, in_parts=True)
         body = await exchange.body(self._limit)
         if head.encoding or len(body) > self._limit:
-            body = await plain_body(exchange, body, self._limit)
+            body = await decompress_body(exchange, body, self._limit)
         return HttpRequest(
             scope["method"],
             scope["path"],
@@ -89,8 +89,11 @@ class CustomRoutes:
             scope.get(PREFIX, ""),
         )
 
-    async def _compressed(self, response: HttpResponse, head: Head) -> HttpResponse:
-        """The response, compressed if the client accepts it and it is whole, not compressed and not partial."""
+    async def _compress(self, response: HttpResponse, head: Head) -> HttpResponse:
+        """Compress a complete response if the client accepts it.
+
+        Streamed and partial responses (206) and responses with a Content-Encoding are returned unchanged.
+        """
         status, headers, body, rest = response
         if (
             self._compress_from is None
@@ -100,8 +103,8 @@ class CustomRoutes:
             or any(name == b"content-encoding" for name, _ in headers)
         ):
             return response
-        headers = [*headers, (b"vary", b"accept-encoding")]  # the route may be a GET, which caches store
-        if (encoding := accepted(head.accept_encoding)) is None:
+        headers = [*headers, (b"vary", b"accept-encoding")]  # caches store responses to GET
+        if (encoding := choose_encoding(head.accept_encoding)) is None:
             return HttpResponse(status, headers, body)
         return HttpResponse(
             status, [*headers, (b"content-encoding", encoding)], await compress(body, encoding)
@@ -109,7 +112,7 @@ class CustomRoutes:
 
 
 class _RouteSending:
-    """Sends the response of a route, whole or as it comes."""
+    """Sends the response of a custom route, complete or streamed."""
 
     def __init__(
         self,
@@ -125,7 +128,7 @@ class _RouteSending:
         self.began = False
 
     async def write(self, response: HttpResponse, count: Callable[[int], None]) -> None:
-        """Send a response, and count the bytes of its body."""
+        """Send a response, and pass the size of each part of the body to `count`."""
         if not self._is_head:
             response = await self._compressed(response, self._exchange.head)
         status, headers, body, rest = response

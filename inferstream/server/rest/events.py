@@ -1,4 +1,4 @@
-"""Streams over HTTP: each response one server-sent event, on the wire as soon as its model pauses."""
+"""Streams over HTTP: each response is one server-sent event, sent as soon as the model yields control."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ from .messages import RawHeaders, wrap
 Begun = TypeVar("Begun")
 
 IN_LINES = (b"text/event-stream", b"application/x-ndjson")
-"""Media types of streams of JSON, which many clients cut at the ends of lines."""
+"""Media types of JSON streams, which many clients split at line ends."""
 
 HEADERS = [
     (b"cache-control", b"no-cache"),
@@ -22,7 +22,7 @@ HEADERS = [
 
 
 class Writing(Protocol):
-    """How the client of a stream wants it: a `dialects.base.ParsedRequest`, or what passes events on."""
+    """The format of a stream: a `dialects.base.ParsedRequest` or an `EventReader`."""
 
     @property
     def media_type(self) -> bytes:
@@ -30,15 +30,15 @@ class Writing(Protocol):
 
     @property
     def heartbeat(self) -> bytes:
-        """What is sent while the model is silent; empty for nothing."""
+        """The bytes sent while the model is silent, or empty."""
 
     def failure(self, error: InferstreamError) -> bytes | None: ...
 
 
 class EventStream(StreamWriter):
-    """One stream of events to one client.
+    """One event stream to one client.
 
-    Its head leaves with the first event, or with the first heartbeat if the model is silent before it.
+    The head is sent with the first event, or with the first heartbeat if the model is silent until then.
     """
 
     logger = logging.getLogger("inferstream.rest")
@@ -50,12 +50,15 @@ class EventStream(StreamWriter):
         self._sign = asked.heartbeat
         self._headers: Callable[[], RawHeaders] = list
         self.is_open = False
-        """Whether its head has left."""
+        """Whether the head of the response has been sent."""
 
     async def wait(self, opening: Awaitable[Begun], headers: Callable[[], RawHeaders]) -> Begun | None:
-        """The reply once it has begun. `headers` are those of a head that leaves before.
+        """Wait for `opening` and return its result.
 
-        Raises the error of a reply that does not begin. If the head has left, the error is an event, and this is None.
+        If a heartbeat is due before that, the head is sent with `headers()`.
+
+        If `opening` fails, raises its error. If the head has been sent by then, sends the error as an event
+        instead and returns None.
         """
         self._headers = headers
         self._guard()
@@ -67,12 +70,12 @@ class EventStream(StreamWriter):
             await self._end(error)
             return None
         finally:
-            self._leave_alone()
+            self._stop_timer()
 
     async def run(self, reply: Source, asked: Writing, events: Writer, headers: RawHeaders) -> None:
-        """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean.
+        """Send every response of `reply` as an event. An error becomes the last event of a complete body.
 
-        `headers` go beside those that make the answer a stream of events.
+        `headers` are added to the headers of an event stream.
         """
         self._asked = asked
         if not self.is_open:
@@ -95,7 +98,11 @@ class EventStream(StreamWriter):
         self._exchange.open([(b"content-type", self._asked.media_type), *HEADERS, *headers])
 
     async def _end(self, error: Exception | None = None) -> None:
-        """Send the rest. Bytes that are no events have no place for an error: the client sees that they are cut off."""
+        """Send the remaining events and close the body.
+
+        If the format has no event for an error, the connection is aborted, so that the client sees a
+        truncated body.
+        """
         if error is not None:
             if (last := self._asked.failure(wrap(error))) is None:
                 self._exchange.abort()

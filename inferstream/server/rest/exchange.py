@@ -1,4 +1,4 @@
-"""The exchange of an inference request and its response, and the exchange over ASGI."""
+"""The exchange of an inference request and its response, and its implementation over ASGI."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ from .messages import (
     Receive,
     Scope,
     Send,
-    plain,
+    decompress_if_encoded,
     receive_all,
     respond,
 )
@@ -44,56 +44,65 @@ class Exchange(Protocol):
 
     @property
     def peer(self) -> str:
-        """The address of the client in gRPC's form, or an empty text."""
+        """The address of the client in gRPC format, such as `ipv4:127.0.0.1:50000`, or an empty string."""
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """The names in the client's verified certificate."""
+        """The names in the verified client certificate."""
 
     def body(self, limit: int) -> bytes | Awaitable[bytes]:
-        """The whole body, or the beginning of one larger than `limit`. Raises ClientLeft."""
+        """Return the body, or only its beginning if it is larger than `limit` bytes. Raises ClientLeft."""
 
     def count(self, size: int) -> None:
-        """Count further bytes that the request takes. Raises NoRoom."""
+        """Count `size` more bytes of memory for this request. Raises NoRoom."""
 
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
-        """Send a whole response; None if it is sent, else an awaitable that sends it when the client reads."""
+        """Send a complete response.
+
+        Returns None if it is sent, else an awaitable that completes when the client reads.
+        """
 
     def respond_nothing(self) -> Awaitable[None] | None:
-        """Send a response with status 204, which has no body."""
+        """Send 204 No Content."""
 
     def open(self, headers: RawHeaders) -> None:
-        """Begin a stream with status 200; its head is sent with the first chunk."""
+        """Start a stream with status 200. Its head is sent with the first chunk."""
 
     def send(self, chunk: bytes, last: bool = False) -> Awaitable[None] | None:
-        """Send a chunk of a stream; None if it is sent, else an awaitable that sends it when the client reads."""
+        """Send a chunk of a stream.
+
+        Returns None if it is sent, else an awaitable that completes when the client reads.
+        """
 
     def abort(self) -> None:
-        """Drop the client."""
+        """Close the connection without completing the response."""
 
 
-async def plain_body(exchange: Exchange, body: bytes, limit: int) -> bytes:
-    """The body without its compression, counted as it is then. Raises what there is to refuse."""
+async def decompress_body(exchange: Exchange, body: bytes, limit: int) -> bytes:
+    """Decompress the body, and count the memory for the result.
+
+    Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest or NoRoom.
+    """
     if len(body) > INFLATE_IN_THREAD:
-        text = await asyncio.to_thread(plain, exchange.head, body, limit)
+        text = await asyncio.to_thread(decompress_if_encoded, exchange.head, body, limit)
     else:
-        text = plain(exchange.head, body, limit)
+        text = decompress_if_encoded(exchange.head, body, limit)
     if len(text) > COUNTED_BYTES:
         exchange.count(len(text))
     return text
 
 
 class SlowUpload(Exception):
-    """A body arrives too slowly for the room that it takes."""
+    """The body arrives too slowly for the memory that it occupies."""
 
 
 class AsgiExchange(ScopeClient):
-    """An exchange over ASGI: under any server, and here for chunked and large requests."""
+    """An exchange over ASGI, on any ASGI server or for chunked or large requests on the HTTP port."""
 
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, task: asyncio.Task[Any], json: JsonLimits | None
     ) -> None:
-        """`json` has the limits of the body; None for one that is no JSON."""
+        """`json` has the limits of a JSON body, or is None if the body is not JSON."""
         super().__init__(scope, receive, task)
         self._json = json
         self.headers: RawHeaders = scope["headers"]
@@ -113,15 +122,15 @@ class AsgiExchange(ScopeClient):
 
     @property
     def receiving(self) -> bool:
-        """Whether the body has not arrived completely."""
+        """Whether the body is incomplete."""
         return self._reading.task is not None
 
     def time_out(self) -> None:
-        """End the request, because its body arrives too slowly."""
+        """End the request because its body arrives too slowly."""
         self._reading.end(SlowUpload())
 
     async def body(self, limit: int) -> bytes:
-        held = self.request_bytes  # of a foreign connection; ours counts what it receives
+        held = self.request_bytes  # None on the server's own ports, which count the bytes themselves
         counts = [self._json_counter(), None if held is None else lambda piece: held.add(len(piece))]
         try:
             with self._reading:
@@ -136,7 +145,10 @@ class AsgiExchange(ScopeClient):
         return body
 
     def _json_counter(self) -> Callable[[bytes], None] | None:
-        """What counts the JSON of a large body as it arrives. A compressed one is counted once it is inflated."""
+        """Return a function that checks the JSON of a large body as it arrives, or None for other bodies.
+
+        A compressed body is checked after decompression.
+        """
         head, json = self.head, self._json
         if json is None or head.encoding or (head.uploads and head.json_length is None):
             return None
@@ -146,7 +158,7 @@ class AsgiExchange(ScopeClient):
 
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
         self.answered = True
-        if self._multiplexed:  # HTTP/2 forbids the header
+        if self._multiplexed:  # HTTP/2 forbids the Connection header
             headers = [pair for pair in headers if pair[0] != CLOSE[0]]
         return respond(self._send, status, body, [*headers])
 
@@ -159,7 +171,7 @@ class AsgiExchange(ScopeClient):
         self._opening = headers
 
     async def send(self, chunk: bytes, last: bool = False) -> None:
-        # Always a coroutine, because ASGI does not report that a message is sent.
+        # Always a coroutine, because ASGI does not report whether a message was sent immediately.
         self.answered = last
         if self._opening is not None:
             headers, self._opening = self._opening, None

@@ -1,7 +1,6 @@
-"""The inference routes of every dialect, without FastAPI.
+"""The inference routes of every dialect, without a web framework.
 
-FastAPI's routing and response machinery costs three times what the rest of a small request does;
-nothing else is gained or lost by leaving it out.
+The routing and response classes of FastAPI would take three times as long as the rest of a small request.
 """
 
 import asyncio
@@ -28,10 +27,10 @@ from ...types import Headers, InferenceResponse
 from ..edge import Edge, Serve
 from ..headers import ResponseHeaders
 from ..http1.exchange import DirectExchange
-from ..request_ids import HEADER, RequestIds, enter
+from ..request_ids import HEADER, RequestIds, set_request_id
 from .dialects.base import ParsedRequest, Route
 from .events import EventStream
-from .exchange import Exchange, plain_body
+from .exchange import Exchange, decompress_body
 from .messages import (
     COUNT_ON_ARRIVAL,
     JSON,
@@ -39,14 +38,14 @@ from .messages import (
     ClientLeft,
     Head,
     RawHeaders,
-    accepted,
+    check_body_headers,
+    choose_encoding,
     compress,
-    expect_body,
-    sendable,
+    select_sendable,
     wrap,
 )
-from .origins import Origins, gets_run_models
-from .query import arguments_of
+from .origins import Origins, allows_get_streams
+from .query import parse_query
 from .resuming import APPLIED, EventReader, Resuming
 from .uploads import parse_upload
 
@@ -54,11 +53,17 @@ logger = logging.getLogger("inferstream.rest")
 NO_HEADERS: RawHeaders = []
 
 HeldResponse = tuple[EventReader | None, RawHeaders, EventStream | None]
-"""The response of a stream that may be resumed: its reader, or None if nothing is left, its headers, and its writer."""
+"""The response of a resumable stream: its reader, headers and writer.
+
+The reader is None if no event is left. The writer is None if none exists yet.
+"""
 
 
 class InferenceDoor:
-    """Inferences by HTTP: the dialect reads the request and writes the response, all between is the same."""
+    """Serves inference requests over HTTP in every dialect.
+
+    The dialect reads the request and writes the response. Everything in between is shared.
+    """
 
     def __init__(
         self,
@@ -68,7 +73,7 @@ class InferenceDoor:
         json: JsonLimits,
         edges: Sequence[Edge],
     ) -> None:
-        """`edges` are around `serve`, and add headers to whole responses and to the heads of streams."""
+        """Wrap `serve` in the `edges`, whose headers are added to complete and streamed responses."""
         self.serve: Serve = self._infer
         for edge in edges:
             self.serve = edge.http(self.serve)
@@ -83,41 +88,41 @@ class InferenceDoor:
         self._json = json
         self._adding = [edge.headers for edge in edges if edge.headers is not None]
         self._ids = RequestIds.of(settings)
-        self._headers = ResponseHeaders(str.encode, sendable)
-        self._get_streams = gets_run_models(settings)
+        self._headers = ResponseHeaders(str.encode, select_sendable)
+        self._get_streams = allows_get_streams(settings)
         self._origins = Origins(settings)
         self._resuming = Resuming(dataplane, settings, meters, self._headers)
 
     def begin(self, exchange: DirectExchange) -> Awaitable[int]:
-        """Serve a request to a port of ours, whose response gets the id of the request if it has one."""
+        """Serve a request on the HTTP port. Its response repeats the request id, if it has one."""
         sent = exchange.head.request_id
         if sent is not None or self._ids.every:
-            request_id = self._ids.id(sent)
+            request_id = self._ids.choose_id(sent)
             assert request_id is not None
             exchange.added = (HEADER, request_id)
-            enter(request_id)
+            set_request_id(request_id)
         return self.serve(exchange, exchange.route)
 
     async def _infer(self, exchange: Exchange, route: Route, method: str = "POST", query: bytes = b"") -> int:
-        """Serve and count a POST, and pass other requests on; returns the HTTP status of the response."""
+        """Serve and count a POST, or delegate to `_serve_stream`. Returns the HTTP status of the response."""
         head = exchange.head
         if method != "POST" or (head.last_event_id is not None and route.resumable):
             return await self._serve_stream(exchange, route, method, query)
-        # One coroutine for all of it, because each costs as much as a stage.
+        # One long coroutine, because each additional one costs as much as a pipeline stage.
         started = perf_counter()
         self._meters.in_progress += 1
         status, held, opened = 499, False, False
         if (split := head.split) is None:
             split = head.split = self._dataplane.access.split(exchange.headers)
         caller = Caller(Headers(split[0], None, exchange), route.dialect.name, exchange.task, split[1])
-        admission = body = None
+        admission = body = asked = None
         try:
             if not head.trusted:
-                self._trust(exchange, route)
+                self._check_head(exchange, route)
             if head.limited:
-                _limit(caller, head)
+                _apply_limits(caller, head)
             try:
-                if route.model:  # a full queue refuses a body before it is received, counted or parsed
+                if route.model:  # if the queue is full, reject before the body is received
                     admission = self._dataplane.admit(route.model, route.version, caller, route.action)
                 else:
                     self._dataplane.access.check(route.action, caller)
@@ -133,21 +138,21 @@ class InferenceDoor:
             if self._restricts and asked.operation is STREAM:
                 self._check_stream(asked, route, caller)
             opened = True
-            if asked.operation is INFER:  # a whole answer, which has nothing to close
+            if asked.operation is INFER:  # a complete reply, which does not have to be closed
                 reply = await asked.open()
                 if (waiting := self._respond(exchange, asked, reply.first)) is not None:
                     await waiting
             elif (begun := await self._send(exchange, asked, route)) is not None:
-                held = True  # counted when the stream has ended
+                held = True  # counted when the stream ends
                 await self._read(exchange, *begun)
             status = 200
         except ClientLeft:
             pass
         except Exception as error:
-            status, headers, text = self._failure(error, route, caller, None if opened else started)
+            status, headers, text = self._failure(error, route, caller, None if opened else started, asked)
             await _refuse(exchange, status, headers, text)
         except BaseException as error:
-            # When the client has left, a cancel is for that: there is nobody to tell, and nothing went wrong.
+            # After a disconnect, cancellation is expected: no response is possible and nothing failed.
             if not (exchange.left and is_own_cancel(error)):
                 raise
         finally:
@@ -160,27 +165,31 @@ class InferenceDoor:
         return status
 
     async def _serve_stream(self, exchange: Exchange, route: Route, method: str, query: bytes) -> int:
-        """Serve and count a request for the rest of a stream, a GET that begins one, or a DELETE that ends one."""
+        """Serve a request to resume a stream, a GET that starts one, or a DELETE that cancels one.
+
+        Counts the request and returns the HTTP status of the response.
+        """
         head, started = exchange.head, perf_counter()
         self._meters.in_progress += 1
         status, held, opened = 499, False, False
         split = head.split = head.split or self._dataplane.access.split(exchange.headers)
         caller = Caller(Headers(split[0], None, exchange), route.dialect.name, exchange.task, split[1])
+        asked = None
         try:
             if not head.trusted:
-                self._trust(exchange, route, method == "POST")
+                self._check_head(exchange, route, method == "POST")
             if method == "DELETE" or (head.last_event_id is not None and route.resumable):
                 begun = await self._resume(exchange, route, caller, method)
             else:
                 asked = await self._query(exchange, route, caller, query)
                 opened = True
                 begun = await self._hold(exchange, asked, route, method)
-            held = begun is not None  # its first request is counted, when the stream has ended
+            held = begun is not None  # counted as one request when the stream ends
             status = 200 if begun is None else await self._read(exchange, *begun)
         except ClientLeft:
             pass
         except Exception as error:
-            status, headers, text = self._failure(error, route, caller, None if opened else started)
+            status, headers, text = self._failure(error, route, caller, None if opened else started, asked)
             await _refuse(exchange, status, headers, text)
         except BaseException as error:
             if not (exchange.left and is_own_cancel(error)):
@@ -196,34 +205,37 @@ class InferenceDoor:
     async def _resume(
         self, exchange: Exchange, route: Route, caller: Caller, method: str
     ) -> HeldResponse | None:
-        """The rest of a stream; None after a DELETE, whose response is sent. Raises what there is to refuse."""
+        """Resume or cancel a stream. Returns None after a DELETE, whose response is sent here.
+
+        Raises the errors of the origin check, the access check, the receipt of the body, and `Resuming`.
+        """
         head, posted = exchange.head, method == "POST"
         if not posted:
             self._origins.check_page(exchange.headers)
-        # The stream is admitted already: no full queue and no drain may refuse it.
+        # The stream was admitted by its first request: a full queue or a drain must not reject it.
         self._dataplane.access.check(Action.RESUME, caller, route.model)
         body = exchange.body(self._limit if posted else 0)
         if not isinstance(body, bytes):
             body = await body
         if posted and (head.encoding or len(body) > self._limit):
-            await plain_body(exchange, body, self._limit)
+            await decompress_body(exchange, body, self._limit)
         if method != "DELETE":
             return await self._resuming.resume(head, route, caller), NO_HEADERS, None
         await self._resuming.release(head, route, caller)
-        await _sent(exchange.respond(200, [JSON], b'{"cancelled":1}'))
+        await _await_if_needed(exchange.respond(200, [JSON], b'{"cancelled":1}'))
         return None
 
     async def _query(self, exchange: Exchange, route: Route, caller: Caller, query: bytes) -> ParsedRequest:
-        """The request for a stream in the query of a GET. Raises what there is to refuse."""
+        """Parse the query of a GET that starts a stream. Raises InferstreamError if it is rejected."""
         self._check_page(exchange)
         if exchange.head.limited:
-            _limit(caller, exchange.head)
-        admission = await self._dataplane.admit_loaded(route.model, route.version, caller, route.action)
+            _apply_limits(caller, exchange.head)
+        admission = await self._dataplane.load_and_admit(route.model, route.version, caller, route.action)
         body = exchange.body(0)
         if not isinstance(body, bytes):
             await body
             admission.renew()
-        asked = self._of_query(exchange, route, query, caller, admission)
+        asked = self._parse_query(exchange, route, query, caller, admission)
         if asked.pending is not None:
             await asked.pending.write()
         if self._restricts:
@@ -231,27 +243,37 @@ class InferenceDoor:
         return asked
 
     def _failure(
-        self, error: Exception, route: Route, caller: Caller, refused: float | None
+        self,
+        error: Exception,
+        route: Route,
+        caller: Caller,
+        refused: float | None,
+        asked: ParsedRequest | None,
     ) -> tuple[int, RawHeaders, bytes]:
-        """Status, headers and body for an error of a request, which is logged if it was `refused` before its call.
+        """Return the status, headers and body for an error.
 
-        `refused` is the time of its start, on the clock of `perf_counter`.
+        `refused` is the start time on the `perf_counter` clock if the request failed before it became a call.
+        Such a failure is logged here. `asked` is the request, if it was parsed.
         """
-        status, headers, text = route.dialect.error(failure := wrap(error))
+        failure = wrap(error)
+        status, headers, text = route.dialect.error(
+            failure if asked is None else asked.translate_error(failure)
+        )
         if caller.key is not None:
             headers = headers + self._rate_limits(caller)
         if refused is not None:
-            self._dataplane.refused(caller, route.operation.value, route.model, failure, refused)
+            self._dataplane.log_rejection(caller, route.operation.value, route.model, failure, refused)
         return status, headers, text
 
-    def _trust(self, exchange: Exchange, route: Route, posted: bool = True) -> None:
-        """Check a head before its first request. Raises what there is to refuse.
+    def _check_head(self, exchange: Exchange, route: Route, posted: bool = True) -> None:
+        """Check the origin, the length and the media type of a new head.
 
-        Repeated headers are not checked again, but those of a form, which other routes refuse.
+        Requests with the same headers share a head, so it is checked once, except in dialects without
+        JSON. Raises PermissionDenied, PayloadTooLarge or UnsupportedEncoding.
         """
         self._origins.check(exchange.headers)
         if posted:
-            expect_body(exchange.head, self._limit, route.dialect.takes_files)
+            check_body_headers(exchange.head, self._limit, route.dialect.takes_files)
         exchange.head.trusted = route.dialect.takes_json
 
     async def _receive(
@@ -262,19 +284,19 @@ class InferenceDoor:
         caller: Caller,
         admission: Admission | None,
     ) -> ParsedRequest:
-        """The request in a body that has not arrived, or is compressed or large. Raises what there is to refuse."""
+        """Receive and parse a body that is incomplete, compressed or large. Raises InferstreamError."""
         if not isinstance(body, bytes):
             body = await body
             if admission is not None:
                 try:
                     admission.renew()
                 except NotLoaded:
-                    admission = await self._dataplane.admit_loaded(
+                    admission = await self._dataplane.load_and_admit(
                         route.model, route.version, caller, route.action
                     )
         size = len(body)
         if exchange.head.encoding or size > self._limit:
-            body = await plain_body(exchange, body, self._limit)
+            body = await decompress_body(exchange, body, self._limit)
         try:
             if len(body) > PARSE_IN_THREAD:
                 return await asyncio.to_thread(self._parse, exchange, body, route, caller, admission, size)
@@ -286,28 +308,28 @@ class InferenceDoor:
     async def _load(
         self, exchange: Exchange, body: bytes | Awaitable[bytes] | None, route: Route, caller: Caller
     ) -> ParsedRequest:
-        """The request for a model that has to load: the model of the path, or the one that the `body` names."""
+        """Parse the request after its model, named by the path or by `body`, has loaded on demand."""
         if body is None:
-            admission = await self._dataplane.admit_loaded(route.model, route.version, caller, route.action)
+            admission = await self._dataplane.load_and_admit(route.model, route.version, caller, route.action)
             return await self._receive(exchange, exchange.body(self._limit), route, caller, admission)
         assert isinstance(body, bytes)
         parse = partial(self._parse, exchange, body, route, caller, None, len(body))
         return await self._dataplane.when_loaded(parse, caller.deadline)
 
     def _rate_limits(self, caller: Caller) -> RawHeaders:
-        """Headers that say how much of its limits a key has left."""
+        """Return response headers with the remaining rate limits of an API key."""
         return [(k.encode(), v.encode()) for k, v in self._dataplane.access.rate_limits(caller).items()]
 
     def _check_stream(self, asked: ParsedRequest, route: Route, caller: Caller) -> None:
-        """Ask for a stream that its body asks for, and not its path. Raises PermissionDenied."""
+        """Check access to a stream that the body, not the path, requests. Raises PermissionDenied."""
         if route.action is not Action.STREAM and asked.is_streamed:
             self._dataplane.access.check(Action.STREAM, caller, asked.admission.model)
 
     def _check_page(self, exchange: Exchange) -> None:
-        """Refuse a GET that no program has made. Raises PermissionDenied, ModelError."""
+        """Reject a GET that a web page may have caused. Raises PermissionDenied or ModelError."""
         self._origins.check_page(exchange.headers)
         if b"text/event-stream" not in dict(exchange.headers).get(b"accept", b""):
-            # No image, link or prefetch of a page sends this; an EventSource always does.
+            # Images, links and prefetches never send this header; an EventSource always does.
             raise ModelError("A GET that runs a model needs `Accept: text/event-stream`.", 406)
 
     def _parse(
@@ -319,9 +341,9 @@ class InferenceDoor:
         admission: Admission | None,
         size: int,
     ) -> ParsedRequest:
-        """The request in a plain body, which had `size` bytes as it arrived. Raises what there is to refuse.
+        """Parse a decompressed body. `size` is its size on the wire. Raises InferstreamError.
 
-        Large JSON was counted as it arrived.
+        The JSON limits of a large body were checked while it arrived.
         """
         head = exchange.head
         if not head.uploads or (asked := parse_upload(head, body, route, admission)) is None:
@@ -333,20 +355,20 @@ class InferenceDoor:
         return asked
 
     def serves(self, route: Route, method: str, headers: RawHeaders) -> bool:
-        """Whether a request with a method other than POST is for a stream."""
+        """Whether a GET or DELETE on this route starts, resumes or cancels a stream."""
         if method not in ("GET", "DELETE") or route.operation is not STREAM:
             return False
         if dict(headers).get(b"last-event-id") is not None:
             return route.resumable
-        return method == "GET" and self._get_streams and queried(route)
+        return method == "GET" and self._get_streams and allows_get(route)
 
-    def _of_query(
+    def _parse_query(
         self, exchange: Exchange, route: Route, query: bytes, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
-        """The request in a query. Raises what there is to refuse."""
+        """Parse the query as flat JSON arguments. Raises InvalidRequest."""
         assert admission is not None
         inputs = admission.signature.inputs or ()
-        arguments = arguments_of(query, inputs)
+        arguments = parse_query(query, inputs)
         if PACE in arguments and all(tensor.name != PACE for tensor in inputs):
             caller.pace = header_interval(str(arguments.pop(PACE)).encode())
         return route.dialect.parse(exchange, orjson.dumps(arguments), route, caller, admission)
@@ -358,9 +380,11 @@ class InferenceDoor:
         headers: RawHeaders,
         stream: EventStream | None,
     ) -> int:
-        """Send the events of a stream that may be resumed, or say that there are no more; returns the status."""
+        """Send the events of a resumable stream, or 204 if no event is left. Returns the status."""
         if reader is None:
-            await _sent(exchange.respond_nothing())  # an EventSource connects no more after this
+            await _await_if_needed(
+                exchange.respond_nothing()
+            )  # an EventSource does not reconnect after a 204
             return 204
         reader.exchange = exchange
         try:
@@ -371,8 +395,11 @@ class InferenceDoor:
         return 200
 
     async def _send(self, exchange: Exchange, asked: ParsedRequest, route: Route) -> HeldResponse | None:
-        """Send a stream, or all of it as one response. One that may be resumed only begins, and is returned."""
-        if self._resuming.wanted(exchange.head, asked, route):
+        """Send a reply as a stream or gathered into one response.
+
+        A resumable stream is not sent but started and returned.
+        """
+        if self._resuming.is_resumable(exchange.head, asked, route):
             return await self._hold(exchange, asked, route, "POST")
         if asked.is_streamed:
             await self._stream(exchange, asked)
@@ -388,10 +415,10 @@ class InferenceDoor:
     async def _hold(
         self, exchange: Exchange, asked: ParsedRequest, route: Route, method: str
     ) -> HeldResponse | None:
-        """Begin a stream that may be resumed; None if it fails after its head has left."""
+        """Start a resumable stream. Returns None if it fails after its head has been sent."""
         stream = EventStream(exchange, asked, self._heartbeat, self._stall)
         opening = self._resuming.begin(route, asked, method)
-        begun = await stream.wait(opening, partial(self._of_stream, exchange, asked, APPLIED))
+        begun = await stream.wait(opening, partial(self._stream_headers, exchange, asked, APPLIED))
         if begun is None:
             return None
         reader, headers = begun
@@ -399,17 +426,19 @@ class InferenceDoor:
 
     async def _stream(self, exchange: Exchange, asked: ParsedRequest) -> None:
         stream = EventStream(exchange, asked, self._heartbeat, self._stall)
-        reply = await stream.wait(asked.open(), partial(self._of_stream, exchange, asked))
+        reply = await stream.wait(asked.open(), partial(self._stream_headers, exchange, asked))
         if reply is None:
             return
         async with reply:
-            headers = NO_HEADERS if stream.is_open else self._of_stream(exchange, asked)
+            headers = NO_HEADERS if stream.is_open else self._stream_headers(exchange, asked)
             if reply.first is not None and not stream.is_open:
-                headers = headers + self._of_model(asked, reply.first)
+                headers = headers + self._response_headers(asked, reply.first)
             stream.usage = asked.admission.usage
             await stream.run(reply, asked, asked.events(), headers)
 
-    def _of_stream(self, exchange: Exchange, asked: ParsedRequest, *more: tuple[bytes, bytes]) -> RawHeaders:
+    def _stream_headers(
+        self, exchange: Exchange, asked: ParsedRequest, *more: tuple[bytes, bytes]
+    ) -> RawHeaders:
         caller = asked.admission.caller
         headers = [*asked.headers, *more]
         if caller.key is not None:
@@ -418,8 +447,8 @@ class InferenceDoor:
             headers += added(exchange.headers)
         return headers
 
-    def _of_model(self, asked: ParsedRequest, response: InferenceResponse) -> RawHeaders:
-        return self._headers.of(asked.admission, response.id, response.parameters)
+    def _response_headers(self, asked: ParsedRequest, response: InferenceResponse) -> RawHeaders:
+        return self._headers.collect(asked.admission, response.id, response.parameters)
 
     def _respond(
         self,
@@ -428,9 +457,10 @@ class InferenceDoor:
         response: InferenceResponse | None,
         gathered: tuple[RawHeaders, bytes] | None = None,
     ) -> Awaitable[None] | None:
-        """Send a whole response, compressed if it is worth it; None if it is sent.
+        """Send a complete response, compressed if the client accepts it and the body is large enough.
 
-        `gathered` has headers and body of a gathered stream, whose first response is `response`.
+        `gathered` is the headers and the body of a gathered stream, whose first response is `response`.
+        Returns None if the response is sent, else an awaitable.
         """
         if gathered is not None:
             headers, text = gathered
@@ -438,7 +468,7 @@ class InferenceDoor:
             assert response is not None
             headers, text = asked.response(response)
         if (key := asked.admission.key) is not None:
-            asked.admission.sent(len(text))
+            asked.admission.count_response(len(text))
             if key.limits is not None:
                 headers += self._rate_limits(asked.admission.caller)
         for added in self._adding:
@@ -448,46 +478,48 @@ class InferenceDoor:
             asked.admission.pipeline.marks is not None
             or (response.parameters is not None and response.parameters.headers is not None)
         ):
-            headers += self._of_model(asked, response)
+            headers += self._response_headers(asked, response)
         if (
             self._compress_from is not None
             and len(text) >= self._compress_from
             and exchange.head.accept_encoding
             and asked.compressible
-            and (encoding := accepted(exchange.head.accept_encoding)) is not None
+            and (encoding := choose_encoding(exchange.head.accept_encoding)) is not None
         ):
-            return _respond_compressed(exchange, headers, text, encoding)
+            return _compress_and_respond(exchange, headers, text, encoding)
         return exchange.respond(200, headers, text)
 
 
-def _limit(caller: Caller, head: Head) -> None:
-    """Give a caller the limits that a head states. Raises InvalidRequest for a wrong one."""
+def _apply_limits(caller: Caller, head: Head) -> None:
+    """Set the deadline, priority and pace of a caller from the headers. Raises InvalidRequest."""
     if head.timeout is not None:
         caller.deadline = asyncio.get_running_loop().time() + header_timeout(head.timeout)
     caller.priority = header_priority(head.priority)
     caller.pace = header_interval(head.pace)
 
 
-def queried(route: Route) -> bool:
-    """Whether a GET may run the model of a route, where the settings allow it at all."""
+def allows_get(route: Route) -> bool:
+    """Whether a dialect allows GET on a route. The setting `get_streams` may still disable it."""
     return route.template.replace("/versions/{model_version}", "") in route.dialect.queried
 
 
 async def _refuse(exchange: Exchange, status: int, headers: RawHeaders, text: bytes) -> None:
-    """Send the response of a request that failed, unless its client leaves."""
+    """Send an error response, unless the client disconnects."""
     try:
-        await _sent(exchange.respond(status, headers, text))
+        await _await_if_needed(exchange.respond(status, headers, text))
     except BaseException as error:
         if not (exchange.left and is_own_cancel(error)):
             raise
 
 
-async def _sent(waiting: Awaitable[None] | None) -> None:
+async def _await_if_needed(waiting: Awaitable[None] | None) -> None:
     if waiting is not None:
         await waiting
 
 
-async def _respond_compressed(exchange: Exchange, headers: RawHeaders, text: bytes, encoding: bytes) -> None:
+async def _compress_and_respond(
+    exchange: Exchange, headers: RawHeaders, text: bytes, encoding: bytes
+) -> None:
     text = await compress(text, encoding)
     headers.append((b"content-encoding", encoding))
     if (waiting := exchange.respond(200, headers, text)) is not None:

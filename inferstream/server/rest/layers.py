@@ -1,4 +1,4 @@
-"""Layers of ASGI: ids of requests, and what is noted of responses."""
+"""ASGI middleware: request ids, and the logging of responses."""
 
 import logging
 from collections.abc import Awaitable
@@ -7,7 +7,7 @@ from typing import Any
 
 from ...context import request_id_var
 from ...telemetry.access import AccessLines, AccessRecord
-from ...telemetry.masks import without_keys
+from ...telemetry.masks import mask_keys
 from ..request_ids import HEADER, RequestIds
 from .messages import Receive, Scope, Send
 
@@ -15,21 +15,21 @@ logger = logging.getLogger("inferstream.rest")
 
 
 class IdentifiedApp:
-    """Gives each response of an application the X-Request-Id of its request. Other requests pass as they are."""
+    """Adds the X-Request-Id of a request to its response. Requests without an id pass through unchanged."""
 
     def __init__(self, app: Any, ids: RequestIds) -> None:
         self._app = app
         self._ids = ids
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        request_id = self._ids.among(scope["headers"])
-        if request_id is None:  # without a coroutine of this layer's own
+        request_id = self._ids.choose_from_headers(scope["headers"])
+        if request_id is None:  # avoid a coroutine for this layer
             passed: Awaitable[None] = self._app(scope, receive, send)
             return passed
         return self._serve(request_id, scope, receive, send)
 
     async def _serve(self, request_id: bytes, scope: Scope, receive: Receive, send: Send) -> None:
-        async def identified(message: Any) -> None:
+        async def send_with_id(message: Any) -> None:
             if message["type"] == "http.response.start":
                 headers = [pair for pair in message["headers"] if pair[0].lower() != HEADER]
                 message = {**message, "headers": [*headers, (HEADER, request_id)]}
@@ -37,25 +37,25 @@ class IdentifiedApp:
 
         token = request_id_var.set(request_id.decode())
         try:
-            await self._app(scope, receive, identified)
+            await self._app(scope, receive, send_with_id)
         finally:
             request_id_var.reset(token)
 
 
-def noted_send(scope: Scope, send: Send, lines: AccessLines) -> Send:
-    """`send`, with a line in the log, and a record in the access log if the request failed.
+def log_responses(scope: Scope, send: Send, lines: AccessLines) -> Send:
+    """Wrap `send` to log each response, and to add failed requests to the access log.
 
-    One that succeeds is no call of a model.
+    Successful requests are not added, because they are not model calls.
     """
     began = perf_counter()
 
-    async def noted(message: Any) -> None:
+    async def send_and_note(message: Any) -> None:
         if message["type"] == "http.response.start":
-            what, status = f"{scope['method']} {without_keys(scope['path'])}", message["status"]
+            what, status = f"{scope['method']} {mask_keys(scope['path'])}", message["status"]
             logger.debug("%s %d", what, status)
             if status >= 400:
                 call = (what, "", "", str(status), perf_counter() - began, 0)
                 lines.put(AccessRecord(time(), "http", *call, "", "", "", "", request_id_var.get()))
         await send(message)
 
-    return noted
+    return send_and_note

@@ -10,9 +10,9 @@ import orjson
 from ...concurrency.scope import ClientLeft as ClientLeft
 from ...dataplane.caller import SplitHeaders
 from ...errors import Code, InferstreamError, InvalidRequest, Refused, UnsupportedEncoding
-from ...protos.unwritable_outputs import unwritable
-from ..compression import DEFLATE, GZIP, deflate, inflate, too_large
-from ..headers import sendable as sendable
+from ...protos.unwritable_outputs import log_unwritable_output
+from ..compression import DEFLATE, GZIP, build_size_error, deflate, inflate
+from ..headers import select_sendable as select_sendable
 from ..status import Profile, http_headers, status_of
 
 logger = logging.getLogger("inferstream.rest")
@@ -23,7 +23,7 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 PREFIX = "inferstream.prefix"
-"""The key of the application's mount prefix in a scope."""
+"""The key of the mount prefix in an ASGI scope."""
 
 JSON = (b"content-type", b"application/json")
 
@@ -31,29 +31,29 @@ LATE = b'{"error":"The request was not received in time."}'
 """The body of a response with status 408."""
 
 BODY_SETTING = "max_body_bytes"
-"""The setting that limits most bodies, and messages of WebSockets."""
+"""The setting that limits most bodies and WebSocket messages."""
 
 PARSE_IN_THREAD = 256 * 1024
-"""Bodies and messages larger than this are inflated, counted and parsed off the event loop."""
+"""Bodies and messages larger than this are decompressed, checked and parsed off the event loop."""
 
 COUNT_ON_ARRIVAL = 4 * 2**20
-"""JSON larger than this is counted piece by piece, before it is whole."""
+"""JSON bodies larger than this are checked chunk by chunk while they arrive."""
 
 INFLATE_IN_THREAD = 4 * 1024
-"""The same for compressed bodies, which become a thousand times larger at most."""
+"""Compressed bodies larger than this are decompressed off the event loop. They can expand 1,000-fold."""
 
 COMPRESS_IN_THREAD = 64 * 1024
 """Bodies larger than this are compressed off the event loop."""
 
 UPLOADS = (b"multipart/", b"image/", b"audio/", b"video/", b"application/octet-stream", b"text/plain")
-"""How the media types of forms and files begin. Clients send JSON as the last two as well."""
+"""Prefixes of the media types of forms and files. Clients also send JSON as the last two."""
 
 DIGITS = 20
-"""Digits that a length may have. Python reads no more than 4,300; no body needs as many as these."""
+"""Maximum number of digits in a length. Python does not parse more than 4,300 digits."""
 
 
 class Head:
-    """The headers of a request that the server reads; of a repeated one, the last."""
+    """The request headers that the server reads. If a header is repeated, the last value counts."""
 
     __slots__ = (
         "accept_encoding",
@@ -61,6 +61,7 @@ class Head:
         "content_length",
         "encoding",
         "expect",
+        "find",
         "json_length",
         "last_event_id",
         "limited",
@@ -76,7 +77,8 @@ class Head:
     )
 
     def __init__(self, headers: RawHeaders) -> None:
-        find = dict(headers).get
+        self.find = find = dict(headers).get
+        """Returns the value of a header by its lower-case name, or the default."""
         self.media_type = find(b"content-type", b"")
         self.uploads = self.media_type.lower().startswith(UPLOADS)
         """Whether the body may be a form or a file."""
@@ -93,14 +95,17 @@ class Head:
         self.request_id = find(b"x-request-id")
         self.timeout = find(b"x-request-timeout")
         self.limited = not (self.pace is self.priority is self.timeout is None)
-        """Whether it states a limit or a priority."""
+        """Whether the headers set a timeout, a priority or a pace."""
         self.split: SplitHeaders | None = None
-        """Headers for models, and those that may hold credentials; None before the first request with this head."""
+        """Headers for models, and headers with credentials. None before the first request with this head."""
         self.trusted = False
-        """Whether the headers are those of no foreign page, and announce a body that may come."""
+        """Whether origin, length and media type have been checked."""
 
     def header_length(self, size: int) -> int | None:
-        """Bytes of JSON before binary tensors, or None. Raises InvalidRequest."""
+        """Return the size of the JSON before binary tensors, or None without the header.
+
+        Raises InvalidRequest.
+        """
         if self.json_length is None:
             return None
         length = self.announced_json()
@@ -111,42 +116,45 @@ class Head:
         return length
 
     def announced_json(self) -> int | None:
-        """Bytes of JSON that the client announces, or None where that is no length."""
+        """Return the size of the JSON according to the header, or None if it is missing or malformed."""
         text = self.json_length
         return int(text) if text is not None and text.isdigit() and len(text) <= DIGITS else None
 
 
 async def read_body(head: Head, receive: Receive, limit: int, setting: str = BODY_SETTING) -> bytes:
-    """The decompressed body, of at most `limit` bytes. Errors name the setting of the limit, if it has one.
+    """Receive and decompress a body of at most `limit` bytes. Errors name the `setting`, if any.
 
-    Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest, ClientLeft.
+    Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest or ClientLeft.
     """
-    expect_body(head, limit, setting=setting)
-    return plain(head, await receive_all(receive, limit), limit, setting)
+    check_body_headers(head, limit, setting=setting)
+    return decompress_if_encoded(head, await receive_all(receive, limit), limit, setting)
 
 
-def expect_body(head: Head, limit: int, in_parts: bool = False, setting: str = BODY_SETTING) -> None:
-    """Check a head before the body is received, which few routes take in parts.
+def check_body_headers(head: Head, limit: int, in_parts: bool = False, setting: str = BODY_SETTING) -> None:
+    """Check the headers before the body is received. `in_parts` allows multipart bodies.
 
-    Raises PayloadTooLarge, UnsupportedEncoding.
+    Raises PayloadTooLarge or UnsupportedEncoding.
     """
     if head.media_type.startswith(b"multipart/") and not in_parts:
         raise UnsupportedEncoding("multipart bodies are not accepted")
     if head.content_length is not None and int(head.content_length) > limit:
-        raise too_large("body", limit, setting)
+        raise build_size_error("body", limit, setting)
 
 
-def plain(head: Head, body: bytes, limit: int, setting: str = BODY_SETTING) -> bytes:
-    """The decompressed body. Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest."""
+def decompress_if_encoded(head: Head, body: bytes, limit: int, setting: str = BODY_SETTING) -> bytes:
+    """Decompress a body. Raises PayloadTooLarge, UnsupportedEncoding or InvalidRequest."""
     if len(body) > limit:
-        raise too_large("body", limit, setting)
+        raise build_size_error("body", limit, setting)
     if head.encoding and head.encoding != b"identity":
         return decompress(body, head.encoding, limit, setting)
     return body
 
 
 async def receive_all(receive: Receive, limit: int, counts: Sequence[Callable[[bytes], None]] = ()) -> bytes:
-    """The whole body, or the beginning of one larger than `limit`. Raises ClientLeft, and what `counts` raise."""
+    """Receive a body, or only its beginning if it is larger than `limit` bytes.
+
+    Calls each of `counts` with every chunk. Raises ClientLeft or the errors of `counts`.
+    """
     pieces: list[bytes] = []
     size = 0
     while size <= limit:
@@ -160,19 +168,22 @@ async def receive_all(receive: Receive, limit: int, counts: Sequence[Callable[[b
                 count(pieces[-1])
         if not message.get("more_body", False):
             break
-    return b"".join(pieces)  # once, because a copy of 45 MB takes 40 ms
+    return b"".join(pieces)  # joined once: copying 45 MB takes 40 ms
 
 
 def decompress(body: bytes, encoding: bytes, limit: int, setting: str) -> bytes:
-    """The body without one layer of gzip or deflate, of at most `limit` bytes."""
+    """Decompress one layer of gzip or deflate (zlib) to at most `limit` bytes.
+
+    Raises UnsupportedEncoding, PayloadTooLarge or InvalidRequest.
+    """
     encoding = encoding.removeprefix(b"x-")  # x-gzip is gzip (RFC 9110 section 8.4.1.3)
     if encoding not in (GZIP, DEFLATE):
         raise UnsupportedEncoding(f"Content-Encoding {encoding.decode('latin-1')!r} is not gzip or deflate.")
     return inflate(body, encoding, limit, "body", setting)
 
 
-def accepted(accept: bytes) -> bytes | None:
-    """The encoding of a response to this Accept-Encoding: gzip, deflate, or None for identity."""
+def choose_encoding(accept: bytes) -> bytes | None:
+    """Choose the encoding for an Accept-Encoding header: gzip, deflate, or None for identity."""
     weights: dict[str, float] = {}
     for item in accept.decode("latin-1").lower().split(","):
         name, _, options = item.partition(";")
@@ -187,7 +198,7 @@ def accepted(accept: bytes) -> bytes | None:
 
 
 async def compress(body: bytes, encoding: bytes) -> bytes:
-    """`body` in gzip or deflate (zlib) form; large bodies are compressed in a thread."""
+    """Compress a body with gzip or deflate (zlib). Large bodies are compressed in a thread."""
     if len(body) > COMPRESS_IN_THREAD:
         return await asyncio.to_thread(deflate, body, encoding)
     return deflate(body, encoding)
@@ -196,7 +207,7 @@ async def compress(body: bytes, encoding: bytes) -> bytes:
 async def respond(
     send: Send, status: int, body: bytes, headers: RawHeaders, *, typed_last: bool = False
 ) -> None:
-    """Send a whole response. Some have their content type last, where a framework put it once."""
+    """Send a complete response. With `typed_last`, the content type is the last header."""
     headers.append((b"content-length", b"%d" % len(body)))
     if typed_last:
         headers.sort(key=lambda pair: pair[0] == b"content-type")
@@ -205,7 +216,7 @@ async def respond(
 
 
 def error_document(error: InferstreamError) -> dict[str, Any]:
-    """The body of a V2 error; `detail` repeats the message in the form that FastAPI's clients read."""
+    """Return the JSON document of a V2 error. If the request is invalid, `detail` has the FastAPI format."""
     document: dict[str, Any] = {"error": error.message}
     if isinstance(error, Refused):
         document |= error.fields
@@ -215,7 +226,7 @@ def error_document(error: InferstreamError) -> dict[str, Any]:
 
 
 def error_response(error: InferstreamError, profile: Profile) -> tuple[int, RawHeaders, bytes]:
-    """The status, headers and uncompressed JSON body of an error."""
+    """Return the status, headers and uncompressed JSON body of an error."""
     headers = [JSON, *http_headers(error)]
     if error.code in (Code.TOO_LARGE, Code.UNSUPPORTED_ENCODING):
         headers.append((b"connection", b"close"))  # the server does not read the rest of the body
@@ -223,10 +234,10 @@ def error_response(error: InferstreamError, profile: Profile) -> tuple[int, RawH
 
 
 def wrap(error: BaseException) -> InferstreamError:
-    """The error if it is of our own tree; any other is logged, and its client gets no details."""
+    """Return an InferstreamError unchanged. Any other error is logged and replaced by one without details."""
     if isinstance(error, InferstreamError):
         return error
     if "surrogates not allowed" in str(error):
-        return unwritable(error, None)  # a text of a model with half a character
-    logger.error("a REST call failed", exc_info=error)
+        return log_unwritable_output(error, None)  # a model returned an unpaired surrogate
+    logger.error("REST call failed", exc_info=error)
     return InferstreamError("The server failed; its log says why.")

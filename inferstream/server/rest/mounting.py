@@ -1,4 +1,4 @@
-"""Finds routes that hide each other: of the server, of its models, and of an application around it."""
+"""Detects routes of the server, its models and an enclosing application that hide each other."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -18,25 +18,26 @@ logger = logging.getLogger("inferstream.rest")
 def warn_of_hidden(
     model: str, routes: Sequence[CustomHandler], dataplane: DataPlane, settings: Settings, meters: Meters
 ) -> None:
-    """Log each route of a model that the server hides, because the server claims the path."""
+    """Log a warning for each custom route of a model whose path a dialect of the server claims."""
     own = build_routes(dataplane, settings, meters)
     for path in dict.fromkeys(route.rest_path for route in routes):
-        if (owner := own.owner_of(path)) is not None:
-            logger.warning('model %s: its route %s is hidden: the dialect "%s" claims it', model, path, owner)
+        if (owner := own.find_owner(path)) is not None:
+            logger.warning('model %s: custom route %s is hidden by dialect "%s"', model, path, owner)
 
 
 def check_mounts(host: Any, app: Any, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
-    """Raise InvalidSettings if a route of `host` and one of `app`, mounted in it, claim the same path.
+    """Raise InvalidSettings if a route of `host` and a route of `app`, mounted in it, claim the same path.
 
-    `host` is a Starlette or FastAPI application; other applications do not show their mounts. FastAPI may
-    keep an included router as one route without a path. The paths of such a router behind the mount are unknown.
+    `host` is a Starlette or FastAPI application. Mounts in other applications cannot be inspected. FastAPI
+    may represent an included router as one route without a path. If such a router follows the mount, its
+    paths are not checked.
     """
     routes = [*getattr(host, "routes", ())]
     for index, mount in enumerate(routes):
         if getattr(mount, "app", None) is not app:
             continue
         prefix = mount.path
-        for method, path in _own(dataplane, settings, meters):
+        for method, path in _list_own_routes(dataplane, settings, meters):
             for route in routes[:index]:
                 if _matches(route, method, prefix + path):
                     raise InvalidSettings(
@@ -51,8 +52,8 @@ def check_mounts(host: Any, app: Any, dataplane: DataPlane, settings: Settings, 
                 )
 
 
-def _own(dataplane: DataPlane, settings: Settings, meters: Meters) -> Iterator[tuple[str, str]]:
-    """Method and path of each route of the server and of its models. "model" stands for every model."""
+def _list_own_routes(dataplane: DataPlane, settings: Settings, meters: Meters) -> Iterator[tuple[str, str]]:
+    """Yield the method and path of each route of the server and its models. "model" replaces model names."""
     for method, path in build_routes(dataplane, settings, meters).claims:
         yield method, PLACEHOLDER.sub("model", path)
     for handler, _ in dataplane.custom_routes():
@@ -60,7 +61,7 @@ def _own(dataplane: DataPlane, settings: Settings, meters: Meters) -> Iterator[t
 
 
 def _matches(route: Any, method: str, path: str) -> bool:
-    """Whether a route serves a path, or refuses it for its method."""
+    """Whether a route matches a path, with this method or another."""
     if not callable(getattr(route, "matches", None)):
         return False
     scope = {

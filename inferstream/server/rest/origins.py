@@ -1,4 +1,4 @@
-"""Restricts the web pages that may use the server, and the names under which they reach it."""
+"""Origin checks: which web pages may use the server, and under which host names."""
 
 import re
 from collections.abc import Iterable
@@ -9,13 +9,13 @@ from ...settings import Settings
 from ...settings.cors import CORSSettings
 
 FOREIGN = (b"cross-site", b"same-site")
-"""Values of Sec-Fetch-Site for requests that pages of other origins make."""
+"""Values of Sec-Fetch-Site for requests from pages with other origins."""
 
 
-def gets_run_models(settings: Settings) -> bool:
-    """Whether a GET may run a model: by default only where `check_page` finds every foreign page.
+def allows_get_streams(settings: Settings) -> bool:
+    """Whether a GET may run a model. By default, only if `check_page` detects every foreign page.
 
-    To a server beyond loopback browsers send Sec-Fetch-Site over TLS only, and many a GET has no Origin.
+    Beyond loopback, browsers send Sec-Fetch-Site only over TLS, and many GET requests have no Origin header.
     """
     if settings.get_streams is not None:
         return settings.get_streams
@@ -24,14 +24,15 @@ def gets_run_models(settings: Settings) -> bool:
 
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\\?#\s]*)(?::[0-9]*)?")
-"""A `Host` without user information, path or anything else that readers of URLs read differently."""
+"""A `Host` without user information, path or anything else that URL parsers disagree about."""
 
 
 class Origins:
-    """The pages that a server trusts: its own, and those of `cors_settings`. It trusts all other clients.
+    """The web pages that may use the server: its own pages, and the origins in `cors_settings`.
 
-    A server on loopback also checks `Host`, against DNS rebinding: a page whose name has changed to this address has
-    the origin of the server, but a foreign name.
+    Clients other than browsers are not restricted. A server on loopback also checks `Host` against DNS
+    rebinding: a page whose name has been rebound to this address has the same origin as the server, but a
+    foreign host name.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -45,31 +46,37 @@ class Origins:
         self._checks_host = is_loopback(settings.host) and "*" not in hosts
 
     def check(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Raise PermissionDenied for a request that a foreign page has sent. Programs send no origin."""
+        """Raise PermissionDenied if a page from an origin that is not allowed has sent the request.
+
+        Clients other than browsers do not send an Origin.
+        """
         if self._any:
             return
         sent = dict(headers)
         host = sent.get(b"host", b"").decode("latin-1").lower().strip()
-        if self._checks_host and b"host" in sent and not self._leads_here(host):
+        if self._checks_host and b"host" in sent and not self._is_own_host(host):
             raise PermissionDenied(
                 f'The host "{host}" is not one of this server\'s names; the setting allowed_hosts adds names.'
             )
         if b"origin" not in sent:
-            return  # browsers always send it with a POST
+            return  # browsers always send an Origin with a POST
         origin = sent[b"origin"].decode("latin-1").lower()
-        if not (origin.endswith(f"://{host}") or self._lists(origin)):
+        if not (origin.endswith(f"://{host}") or self._is_listed(origin)):
             raise PermissionDenied(
                 f'Pages of "{origin}" may not do this; the setting cors_settings lists those that may.'
             )
 
     def check_page(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """As `check`, for a GET: with those of images and links browsers send no origin, but Sec-Fetch-Site."""
+        """Check a GET, including Sec-Fetch-Site, because images and links send that header but no Origin.
+
+        Raises PermissionDenied.
+        """
         self.check(headers)
         sent = dict(headers)
         if not self._any and b"origin" not in sent and sent.get(b"sec-fetch-site", b"none") in FOREIGN:
             raise PermissionDenied("Pages of other origins may not do this without an origin.")
 
-    def _leads_here(self, host: str) -> bool:
+    def _is_own_host(self, host: str) -> bool:
         match = _HOST.fullmatch(host)
         if match is None:
             return False
@@ -78,10 +85,10 @@ class Origins:
             is_loopback(name)
             or name in self._hosts
             or f".{name}".endswith(self._suffixes)
-            or any(map(self._lists, (f"http://{host}", f"https://{host}")))
+            or any(map(self._is_listed, (f"http://{host}", f"https://{host}")))
         )
 
-    def _lists(self, origin: str) -> bool:
+    def _is_listed(self, origin: str) -> bool:
         return origin in self._listed or (
             self._pattern is not None and self._pattern.fullmatch(origin) is not None
         )

@@ -1,4 +1,4 @@
-"""Arguments in the query of a URL, as flat JSON."""
+"""Query strings as flat JSON arguments."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,33 +9,37 @@ import orjson
 from ...errors import InvalidRequest, ModelError
 from ...types import MetadataTensor
 
-LONGEST = 8 * 1024
-"""Bytes of a query; proxies refuse much longer URLs."""
+MAX_QUERY_BYTES = 8 * 1024
+"""Maximum bytes of a query string. Proxies reject much longer URLs."""
 
-MOST = 1000
-"""Values in a query."""
+MAX_VALUES = 1000
+"""Maximum number of values in a query string."""
 
 TRUE_FALSE = {"true": True, "false": False, "1": True, "0": False}
 
 
-def arguments_of(query: bytes, inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
-    """The flat object of a query, whose values have the types of the declared inputs.
+def parse_query(query: bytes, inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
+    """Parse a query string into a flat object, with the data types of the declared inputs.
 
-    A name that is given several times is a list. A value of no declared input is a number or a boolean if it is one
-    in JSON, else a text. Raises InvalidRequest, and a 414 for a query that is too long.
+    A repeated name becomes a list. The value of an undeclared input is a number or a boolean if it is one in
+    JSON, otherwise a string. Raises InvalidRequest, or ModelError with status 414 if the query is too long.
     """
-    if len(query) > LONGEST:
-        raise ModelError(f"The query is longer than {LONGEST} bytes. POST takes longer arguments.", 414)
+    if len(query) > MAX_QUERY_BYTES:
+        raise ModelError(
+            f"The query is longer than {MAX_QUERY_BYTES} bytes. POST takes longer arguments.", 414
+        )
     try:
-        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST)
+        pairs = parse_qsl(
+            query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_VALUES
+        )
     except UnicodeDecodeError:
         raise InvalidRequest("The query is not percent-encoded UTF-8.") from None
     except ValueError:
-        raise InvalidRequest(f"The query has more than {MOST} values.") from None
+        raise InvalidRequest(f"The query has more than {MAX_VALUES} values.") from None
     declared = {tensor.name: tensor for tensor in inputs}
     values: dict[str, list[Any]] = {}
     for name, text in pairs:
-        values.setdefault(name, []).append(value_of(name, text, declared))
+        values.setdefault(name, []).append(parse_value(name, text, declared))
     return {
         name: given[0] if len(given) == 1 and not is_list(declared.get(name)) else given
         for name, given in values.items()
@@ -43,14 +47,14 @@ def arguments_of(query: bytes, inputs: Sequence[MetadataTensor]) -> dict[str, An
 
 
 def is_list(tensor: MetadataTensor | None) -> bool:
-    """Whether one value of an input is a list of one."""
+    """Whether an input is a list, so that a single value becomes a list of one."""
     return tensor is not None and len(tensor.shape) > 0 and tensor.shape[0] == -1
 
 
-def value_of(name: str, text: str, declared: Mapping[str, MetadataTensor]) -> Any:
+def parse_value(name: str, text: str, declared: Mapping[str, MetadataTensor]) -> Any:
     tensor = declared.get(name)
     if tensor is None:
-        return text if name == "id" else _guessed(text)
+        return text if name == "id" else _guess_value(text)
     if tensor.parameters is not None and tensor.parameters.content_type == "json":
         try:
             return orjson.loads(text)
@@ -71,7 +75,7 @@ def value_of(name: str, text: str, declared: Mapping[str, MetadataTensor]) -> An
         raise InvalidRequest(f'argument "{name}" takes {what}, got {text[:100]!r}') from None
 
 
-def _guessed(text: str) -> Any:
+def _guess_value(text: str) -> Any:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""The last events of one stream, for a client that comes back."""
+"""The recent events of one stream, for clients that reconnect."""
 
 import asyncio
 
@@ -6,14 +6,14 @@ from ...concurrency.outgoing import TOGETHER_BYTES
 from ...errors import Gone, InvalidRequest
 
 OVERHEAD = 41
-"""Bytes of memory that an event takes beside its own: its object and its place in the list."""
+"""Memory overhead of an event in bytes: its object and its slot in the list."""
 
 
 class Recording:
-    """Events with numbers from 1, at most `items` of them in `room` bytes of memory, and one more.
+    """Events numbered from 1, limited to `items` events and `room` bytes, plus one event.
 
-    A full recording drops the oldest that a reader has taken. `space` waits where there are none, which holds the
-    model back.
+    A full recording drops the oldest events that the reader has received. If the reader has received none,
+    `space` waits, which pauses the model.
     """
 
     def __init__(self, items: int, room: int) -> None:
@@ -23,10 +23,10 @@ class Recording:
         self._size = 0
         self._dropped = 0
         self._taken = 0
-        """The number of the last event that a reader has taken."""
+        """The number of the last event that the reader has received."""
         self._closed = False
         self.ended = False
-        """Whether the last event is there."""
+        """Whether the last event has been added."""
         self._news = asyncio.Event()
         self._space = asyncio.Event()
 
@@ -41,12 +41,12 @@ class Recording:
         self._news.set()
 
     def end(self) -> None:
-        """No event follows."""
+        """Mark the recording as complete."""
         self.ended = True
         self._news.set()
 
     def close(self) -> None:
-        """Hold the model back no longer: it has ended, or nobody reads any more."""
+        """Stop pausing the model, because it has ended or no client reads any longer."""
         self._closed = True
         self._space.set()
 
@@ -54,8 +54,8 @@ class Recording:
     def full(self) -> bool:
         return not self._closed and (len(self._events) >= self._items or self._size >= self._room)
 
-    async def space(self) -> None:
-        """Wait until one more event has space."""
+    async def wait_for_space(self) -> None:
+        """Wait until another event fits."""
         while self.full:
             if self._taken > self._dropped:
                 self._drop()
@@ -64,14 +64,14 @@ class Recording:
                 await self._space.wait()
 
     def _drop(self) -> None:
-        """Drop a quarter, or what has been taken: one at a time would move all others each time."""
+        """Drop up to a quarter of the events, because deleting one at a time would shift all the others."""
         count = min(self._taken - self._dropped, len(self._events) // 4 + 1)
         self._size -= sum(map(len, self._events[:count])) + count * OVERHEAD
         del self._events[:count]
         self._dropped += count
 
     def check(self, number: int) -> None:
-        """Whether the events after this one are here. Raises Gone, InvalidRequest."""
+        """Check that the events after event `number` are available. Raises Gone or InvalidRequest."""
         if number < self._dropped:
             raise Gone(
                 f"Event {number + 1} of the stream is not recorded any more; "
@@ -82,8 +82,11 @@ class Recording:
                 f"The stream has {self.last} events so far, and none with the number {number}."
             )
 
-    def after(self, number: int) -> tuple[bytes, int]:
-        """The events after this one, as many as leave together, and the number of the last of them."""
+    def read_after(self, number: int) -> tuple[bytes, int]:
+        """Return the next events after event `number`, for a single write, and the number of the last one.
+
+        Raises Gone or InvalidRequest.
+        """
         self.check(number)
         events = self._events
         start = end = number - self._dropped
@@ -91,15 +94,15 @@ class Recording:
         while end < len(events) and (end == start or size + len(events[end]) <= TOGETHER_BYTES):
             size += len(events[end])
             end += 1
-        self._taken = max(self._taken, number)  # the client wants the next ones, so it may have got these
+        self._taken = max(self._taken, number)  # the client has probably received these
         self._space.set()
         return b"".join(events[start:end]), number + end - start
 
-    async def news(self) -> None:
-        """Wait until there is an event or the end."""
+    async def wait_for_news(self) -> None:
+        """Wait for a new event or the end."""
         self._news.clear()
         await self._news.wait()
 
     def interrupt(self) -> None:
-        """End the wait of a reader."""
+        """Wake up the waiting reader."""
         self._news.set()

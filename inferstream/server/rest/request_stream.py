@@ -1,4 +1,4 @@
-"""The requests of a client's stream over a WebSocket, in bounded memory."""
+"""The requests of a client stream over a WebSocket, in bounded memory."""
 
 from ...concurrency.channel import SizedChannel
 from ...concurrency.outgoing import Holdable
@@ -6,18 +6,18 @@ from ...types import InferenceRequest
 
 WAITING = 16
 WAITING_BYTES = 256 * 1024
-"""Requests and bytes in the queue; reading from the client stops when one of them is reached."""
+"""Maximum number of requests and of bytes in the queue. At either limit, reading from the client pauses."""
 
 
 class RequestStream(SizedChannel[InferenceRequest]):
-    """Requests in order of arrival. A model that reads them slowly pauses the connection."""
+    """Requests in order of arrival. If the model reads slowly, reading from the connection pauses."""
 
     def __init__(self, reading: Holdable) -> None:
         super().__init__(WAITING, WAITING_BYTES)
         self._reading = reading
 
     def add(self, request: InferenceRequest, size: int) -> None:
-        """Append a request of `size` bytes; one after the end is dropped."""
+        """Append a request of `size` bytes. A request after the end is dropped."""
         self.put(request, size)
         if not self.has_room():
             self._reading.hold(self)

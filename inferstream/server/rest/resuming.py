@@ -1,4 +1,4 @@
-"""Connections of streams that may be resumed: the first one, and those that come back for the rest."""
+"""Connections to resumable streams: the first connection, and later ones that read the remaining events."""
 
 import asyncio
 import re
@@ -17,9 +17,9 @@ from ...protos import sse
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ..headers import ResponseHeaders
+from .detached_stream import DetachedStream, HeldStreams, Owner, TakenOver
 from .dialects.base import ParsedRequest, Route
 from .exchange import Exchange
-from .held import HeldStream, HeldStreams, Owner, TakenOver
 from .messages import Head, RawHeaders
 
 PREFERENCE = re.compile(rb"(?:^|,)\s*resumable\s*(?:[=;,]|$)", re.I)
@@ -27,11 +27,11 @@ PREFERENCE = re.compile(rb"(?:^|,)\s*resumable\s*(?:[=;,]|$)", re.I)
 
 APPLIED = (b"preference-applied", b"resumable")
 
-LOOK = 5.0
-"""Seconds after which another front end asks again for events that have not come."""
+CHECK_INTERVAL_SECONDS = 5.0
+"""Seconds without new events after which another front-end process repeats its request for them."""
 
 SPARE = 1.0
-"""Seconds more than that for an answer on its way. A front end that takes longer hangs."""
+"""Additional seconds for the reply to arrive. A slower front-end process is considered stuck."""
 
 A = TypeVar("A")
 
@@ -39,7 +39,7 @@ EVENT_ID = re.compile(r"(\d{1,2}\.[\w-]{1,64}):(\d{1,15})", re.ASCII)
 
 
 class EventPlace(NamedTuple):
-    """A place in a stream: behind an event."""
+    """A position in a stream: after event `number`."""
 
     id: str
     front_end: int
@@ -47,7 +47,7 @@ class EventPlace(NamedTuple):
 
 
 class RemoteReading(Part):
-    """A connection that reads a recorded stream of another front end, behind the event `number`."""
+    """A connection that reads a stream of another front-end process, after event `number`."""
 
     id: str
     owner: tuple[str, str | None, str]
@@ -56,7 +56,10 @@ class RemoteReading(Part):
 
 
 class RecordedEvents(Part):
-    """The next events of a stream, the end, nothing so far, or that another connection reads."""
+    """The reply to ReadEvents: the next events or the state of the stream.
+
+    `nothing` means that no event has arrived yet, and `replaced` that another connection reads the stream.
+    """
 
     state: Literal["events", "ended", "nothing", "replaced"]
     number: int
@@ -64,7 +67,7 @@ class RecordedEvents(Part):
 
 
 class AttachReader(PeerQuestion[bool]):
-    """The answer is whether an event follows."""
+    """Attach a reader. The reply is False if the stream has ended at this event."""
 
     reading: RemoteReading
 
@@ -74,32 +77,35 @@ class ReadEvents(PeerQuestion[RecordedEvents]):
 
 
 class LeaveStream(PeerQuestion[None]):
-    """The connection has ended."""
+    """Detach the reader, because its connection has ended."""
 
     reading: RemoteReading
 
 
 class ReleaseStream(PeerQuestion[None]):
-    """The client wants no more of the stream."""
+    """Cancel the stream for the client."""
 
     reading: RemoteReading
 
 
 class EventReader(ABC):
-    """Reads one stream for one connection. It is what an `EventStream` sends, and passes recorded events on."""
+    """The reader of one stream for one connection: the source, format and writer of an `EventStream`.
+
+    The events are recorded as bytes, so the writer passes them through unchanged.
+    """
 
     exchange: Exchange
-    """What the events go to."""
+    """The exchange that receives the events."""
 
     media_type, heartbeat = sse.CONTENT_TYPE, sse.HEARTBEAT
 
     @abstractmethod
     async def read(self) -> bytes:
-        """The next events; none at the end. Raises TakenOver, Gone."""
+        """Wait for the next events. Empty at the end. Raises TakenOver or Gone."""
 
     @abstractmethod
     def leave(self) -> None:
-        """The connection has ended."""
+        """Detach from the stream, because the connection has ended."""
 
     def __aiter__(self) -> Self:
         return self
@@ -108,7 +114,7 @@ class EventReader(ABC):
         try:
             events = await self.read()
         except (TakenOver, Gone):
-            # Nothing may end this response well, or its client would take it for the end of the stream.
+            # Abort, because after a normal end the client would consider the stream complete.
             self.exchange.abort()
             await asyncio.Event().wait()
             raise
@@ -116,8 +122,8 @@ class EventReader(ABC):
             raise StopAsyncIteration
         return events
 
-    async def aclose(self, error: BaseException | None) -> None:  # noqa: B027  # all readers do as little
-        """The stream goes on."""
+    async def aclose(self, error: BaseException | None) -> None:  # noqa: B027  # nothing to close
+        """Do nothing, because the stream continues."""
 
     def __call__(self, events: bytes) -> bytes:
         return events
@@ -126,15 +132,15 @@ class EventReader(ABC):
         return b""
 
     def failure(self, error: InferstreamError) -> bytes:
-        """Nothing: the client comes back."""
+        """Return no event, because the client reconnects."""
         return b""
 
 
 class LocalReader(EventReader):
-    """Reads a stream of this front end."""
+    """The reader of a stream of this front-end process."""
 
-    def __init__(self, stream: HeldStream, number: int, opening: bytes = b"") -> None:
-        """`opening` precedes the events."""
+    def __init__(self, stream: DetachedStream, number: int, opening: bytes = b"") -> None:
+        """Attach to `stream` after event `number`. `opening` is sent before the events."""
         self._stream = stream
         self._number = number
         self._opening = opening
@@ -152,7 +158,7 @@ class LocalReader(EventReader):
 
 
 class RemoteReader(EventReader):
-    """Reads a stream of another front end, which has only the recording: each read asks for the next events."""
+    """The reader of a stream of another front-end process. Each read is a message to that process."""
 
     _numbers = count(1)
 
@@ -163,7 +169,7 @@ class RemoteReader(EventReader):
         self._reading = RemoteReading(place.id, owner, f"{peers.index}:{next(self._numbers)}", place.number)
 
     async def attach(self) -> bool:
-        """Whether an event follows. Raises Gone."""
+        """Attach to the stream. Returns False if no event follows. Raises Gone or InvalidRequest."""
         return await self._ask(AttachReader(self._reading))
 
     async def read(self) -> bytes:
@@ -182,7 +188,7 @@ class RemoteReader(EventReader):
         self._tasks.start(self._leave())
 
     async def _leave(self) -> None:
-        with suppress(InferstreamError):  # the stream has gone with its front end
+        with suppress(InferstreamError):  # the front-end process has stopped, and the stream with it
             await self._ask(LeaveStream(self._reading))
 
     async def release(self) -> None:
@@ -190,7 +196,7 @@ class RemoteReader(EventReader):
 
     async def _ask(self, question: PeerQuestion[A]) -> A:
         try:
-            return await self._peers.ask(self._front_end, question, LOOK + SPARE)
+            return await self._peers.ask(self._front_end, question, CHECK_INTERVAL_SECONDS + SPARE)
         except InferstreamError as error:
             if isinstance(error, Gone | InvalidRequest):
                 raise
@@ -198,7 +204,7 @@ class RemoteReader(EventReader):
 
 
 class Resuming:
-    """Begins streams that may be resumed, and resumes them."""
+    """Starts, resumes and cancels resumable streams."""
 
     def __init__(
         self,
@@ -215,12 +221,12 @@ class Resuming:
         self._headers = headers
         self._tasks = Tasks()
         self._peers.answers(AttachReader, self._attach)
-        self._peers.answers(ReadEvents, self._next)
+        self._peers.answers(ReadEvents, self._read_events)
         self._peers.answers(LeaveStream, self._leave)
         self._peers.answers(ReleaseStream, self._expire)
 
-    def wanted(self, head: Head, asked: ParsedRequest, route: Route) -> bool:
-        """Whether the stream of a request is to be resumable."""
+    def is_resumable(self, head: Head, asked: ParsedRequest, route: Route) -> bool:
+        """Whether a request is for a resumable stream, by its Prefer header or the settings."""
         resumable = asked.admission.pipeline.settings.resumable_streams
         if resumable is None:
             resumable = self._always
@@ -229,21 +235,27 @@ class Resuming:
         return route.dialect.resumable and asked.is_streamed
 
     async def begin(self, route: Route, asked: ParsedRequest, method: str) -> tuple[EventReader, RawHeaders]:
-        """Begin a stream, whose first response is there. Raises Overloaded, and what precedes that response."""
+        """Start a stream and wait for its first response.
+
+        Raises Overloaded, or the error if the call fails before its first response.
+        """
         stream = self._streams.begin(self._owner(route, asked.admission.caller))
         first = await self._streams.run(stream, asked, method, route.template)
         headers = [*asked.headers, APPLIED]
         if first is not None:
             try:
-                headers += self._headers.of(asked.admission, first.id, first.parameters)
-            except BaseException:  # nobody would ever read the stream
+                headers += self._headers.collect(asked.admission, first.id, first.parameters)
+            except BaseException:  # no client would ever read the stream
                 stream.expire()
                 raise
         return LocalReader(stream, 0, stream.opening), headers
 
     async def resume(self, head: Head, route: Route, caller: Caller) -> EventReader | None:
-        """What reads the rest of a stream; None if nothing is left. Raises Gone, InvalidRequest."""
-        place = _place(head)
+        """Return a reader for the rest of a stream, or None if no event is left.
+
+        Raises Gone or InvalidRequest.
+        """
+        place = _parse_event_id(head)
         owner = self._owner(route, caller)
         if place.front_end == self._peers.index:
             reader = LocalReader(self._streams.find(place.id, owner), place.number)
@@ -258,8 +270,8 @@ class Resuming:
         return None
 
     async def release(self, head: Head, route: Route, caller: Caller) -> None:
-        """End a stream that its client does not want any more. Raises Gone, InvalidRequest."""
-        place = _place(head)
+        """Cancel a stream. Raises Gone or InvalidRequest."""
+        place = _parse_event_id(head)
         owner = self._owner(route, caller)
         if place.front_end == self._peers.index:
             self._streams.find(place.id, owner).expire()
@@ -269,29 +281,29 @@ class Resuming:
     def _owner(self, route: Route, caller: Caller) -> Owner:
         return route.model, route.version, self._credentials.of(caller.headers, caller.principal)
 
-    def _read_elsewhere(self, reading: RemoteReading) -> HeldStream:
-        """A stream of this front end that a client of another one reads. Raises Gone."""
+    def _find_for_peer(self, reading: RemoteReading) -> DetachedStream:
+        """Find a stream of this process for a client of another front-end process. Raises Gone."""
         return self._streams.find(reading.id, reading.owner)
 
     async def _attach(self, question: AttachReader) -> bool:
         reading = question.reading
-        stream = self._read_elsewhere(reading)
+        stream = self._find_for_peer(reading)
         behind = stream.attach(reading.reader, reading.number)
         stream.leave(reading.reader, self._stall)
         return behind
 
     async def _leave(self, question: LeaveStream) -> None:
-        self._read_elsewhere(question.reading).leave(question.reading.reader)
+        self._find_for_peer(question.reading).leave(question.reading.reader)
 
     async def _expire(self, question: ReleaseStream) -> None:
-        self._read_elsewhere(question.reading).expire()
+        self._find_for_peer(question.reading).expire()
 
-    async def _next(self, question: ReadEvents) -> RecordedEvents:
+    async def _read_events(self, question: ReadEvents) -> RecordedEvents:
         reader, number = question.reading.reader, question.reading.number
-        stream = self._read_elsewhere(question.reading)
-        stream.stay(reader)
+        stream = self._find_for_peer(question.reading)
+        stream.stop_expiry(reader)
         try:
-            async with asyncio.timeout(LOOK):
+            async with asyncio.timeout(CHECK_INTERVAL_SECONDS):
                 events, last = await stream.read(reader, number)
             return RecordedEvents("events" if events else "ended", last, events)
         except TakenOver:
@@ -299,11 +311,11 @@ class Resuming:
         except TimeoutError:
             return RecordedEvents("nothing", number, b"")
         finally:
-            stream.leave(reader, self._stall)  # its front end may be lost and never say so
+            stream.leave(reader, self._stall)  # the other front-end process may crash without a message
 
 
-def _place(head: Head) -> EventPlace:
-    """Raises InvalidRequest."""
+def _parse_event_id(head: Head) -> EventPlace:
+    """Parse the header Last-Event-ID. Raises InvalidRequest."""
     text = (head.last_event_id or b"").decode("latin-1")
     match = EVENT_ID.fullmatch(text)
     if match is None:

@@ -1,10 +1,11 @@
-"""The routes of a server: those of the dialects that it needs itself, and those of dialects that join."""
+"""The routes of a server, from the dialects of the core and of plug-ins."""
 
 from collections.abc import Callable, Sequence
 
 from ...dataplane.access import Action
 from ...dataplane.dataplane import DataPlane
-from ...extensions import DIALECTS, leave_out, loaded
+from ...extensions.entries import DIALECTS
+from ...extensions.loading import leave_out, load_group
 from ...handlers import CustomHandler
 from ...settings import Settings
 from ...telemetry.metrics import Meters
@@ -34,14 +35,14 @@ def build_routes(
     meters: Meters,
     custom_routes: Callable[[], Sequence[tuple[CustomHandler, str]]] = tuple,
 ) -> Routes:
-    """All paths that a server claims.
+    """Build the routes of all dialects.
 
-    A dialect of another package that claims a path twice or is none is left out. Raises InvalidSettings for it in
-    strict mode, and where two of ours claim a path.
+    A plug-in dialect that is invalid or claims another dialect's path is skipped. In strict mode, it raises
+    InvalidSettings. Two core dialects that claim the same path always raise InvalidSettings.
     """
     dialects = [dialect(dataplane, settings, meters) for dialect in CORE]
     routes = Routes(dialects, custom_routes)
-    for plugin, kind in loaded(DIALECTS, settings.strict):
+    for plugin, kind in load_group(DIALECTS, settings.strict):
         if isinstance(kind, type) and issubclass(kind, Door):
             continue
         if not (isinstance(kind, type) and issubclass(kind, HttpDialect)):
@@ -60,15 +61,15 @@ def build_routes(
 
 
 def build_action_finder(settings: Settings) -> Callable[[str, str], Action | None]:
-    """A function of a decoded path and a method, which returns the action that such a request asks for.
+    """Return a function that maps a decoded path and a method to the action of the request.
 
-    It returns None for a path that no dialect claims, as those of models' own routes.
+    The function returns None for a path that no dialect claims, such as a custom route of a model.
     """
-    # Routes are found without a dataplane, which only answers them.
+    # Lookup does not need a dataplane; only serving a request does.
     routes = build_routes(None, settings, Meters())  # type: ignore[arg-type]
 
     def find(path: str, method: str) -> Action | None:
-        route = routes.of_path(path, method)
+        route = routes.find_route(path, method)
         return route.claim.action if isinstance(route, ReadRoute) else route and route.action
 
     return find

@@ -1,4 +1,4 @@
-"""WebSocket connections of our own port: messages in and out, in bounded memory."""
+"""WebSocket connections on the HTTP port, with bounded memory in both directions."""
 
 import asyncio
 import logging
@@ -17,41 +17,44 @@ from websockets.typing import Subprotocol
 from ...concurrency.inflight import COUNTED_BYTES, NoRoom, RequestBytes
 from ...concurrency.outgoing import Gathered, Owed, StallGuard
 from ...errors import InferstreamError
-from ..connections import TransportOrigin, without_slash
+from ..connections import TransportOrigin, strip_slashes
 from ..edge import Listener
 from ..http1.reading import Reading
 from ..request_ids import HEADER
 from ..status import http_headers, status_of
 from .messages import error_document, wrap
-from .websocket import WebSocketDoor, chosen
+from .websocket import WebSocketDoor, choose_subprotocol
 
 logger = logging.getLogger("inferstream.rest")
 
 SLICE = 16 * 1024
-"""Bytes parsed at a time; their messages are handled before the next bytes."""
+"""Bytes parsed at a time. Their messages are handled before more bytes are parsed."""
 
 PARSING_SECONDS = 0.005
-"""Seconds of parsing after which other tasks run."""
+"""Seconds of parsing after which the connection yields to the event loop."""
 
 MAX_FRAGMENTS = 16_384
 MAX_CONTROLS = 1_000
-"""Pings and pongs a client may send in a second."""
+"""Maximum pings and pongs from a client per second."""
 
 REASON = 123
-"""Bytes of the reason of a close (RFC 6455 section 5.5)."""
+"""Maximum bytes of a close reason (RFC 6455 section 5.5)."""
 
 CLOSING = 1.0
-"""Seconds that a client may take to close its side."""
+"""Seconds to wait for the client to close its side."""
 
 
 class _Protocol(ServerProtocol):
-    """Chooses the subprotocol by a method: a function that is given would be a cycle of references."""
+    """The WebSocket protocol of one connection.
+
+    The subprotocol is chosen by a method, because a callback would create a reference cycle.
+    """
 
     too_large = ""
-    """The reason of a close for a message over the limit, which names its setting; the library knows only the limit."""
+    """The close reason for a message over the limit. It names the setting, which the library cannot."""
 
     def select_subprotocol(self, subprotocols: Sequence[Subprotocol]) -> Subprotocol | None:
-        name = chosen(subprotocols)
+        name = choose_subprotocol(subprotocols)
         return None if name is None else Subprotocol(name)
 
     def fail(self, code: int, reason: str = "") -> None:
@@ -59,9 +62,10 @@ class _Protocol(ServerProtocol):
 
 
 class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
-    """One connection, which its port hands over at the upgrade.
+    """One WebSocket connection, which its port hands over at the upgrade.
 
-    Its calls are cancelled as soon as the client leaves, or after `silence` seconds if the network does not report it.
+    Its calls are cancelled when the client disconnects, or after `silence` seconds without data if the
+    network does not report the disconnect.
     """
 
     kind = "WebSocket"
@@ -77,7 +81,7 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         self._unread = bytearray()
         self._parts: list[bytes] = []
         self._incomplete = 0
-        """Bytes that have come since the last whole message."""
+        """Bytes received since the last complete message."""
         self._bytes = RequestBytes(door.inflight, upload=self)
         self._text = True
         self._counting_since = self._heard = self._loop.time()
@@ -92,14 +96,14 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.peername = transport.get_extra_info("peername")
-        self.reading = Reading(self.transport, self._resumed)
+        self.reading = Reading(self.transport, self._resume_reading)
         self._owed = Owed(self.reading)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost(self)
         self._over = True
         self._writable.set()
-        self._leave_alone()
+        self._stop_timer()
         self._bytes.close()
         self.reading.close()
         self._leave()
@@ -108,11 +112,11 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         self._end()
 
     def shutdown(self) -> None:
-        """Close as soon as no call runs, because the server stops."""
+        """Close when no call is running, because the server is shutting down."""
         self._leaving = True
-        self.rest()
+        self.handle_idle()
 
-    def rest(self) -> None:
+    def handle_idle(self) -> None:
         if self._leaving and not (self._listener is not None and self._listener.busy):
             self.close(1001, "The server is shutting down.")
 
@@ -126,21 +130,21 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
 
     @property
     def receiving(self) -> bool:
-        """Whether a message has not arrived completely."""
+        """Whether a message is incomplete."""
         return self._incomplete > 0 and not self.reading.held
 
     def time_out(self) -> None:
         self.fail(CloseCode.POLICY_VIOLATION, "The message was not received in time.")
 
-    def _count(self) -> None:
-        """Count a large message that arrives, or end the connection if there is no room."""
+    def _reserve_memory(self) -> None:
+        """Reserve memory for a partial message. Closes the connection if the limit is exceeded."""
         try:
-            self._bytes.keep(self._incomplete)
+            self._bytes.resize(self._incomplete)
         except NoRoom as error:
             self.fail(CloseCode.TRY_AGAIN_LATER, error.message[:REASON])
 
     def _read(self) -> None:
-        began = perf_counter()  # the clock of uvloop stands still while a callback runs
+        began = perf_counter()  # uvloop does not advance loop.time() during a callback
         while self._unread and not self.reading.held and not self._over:
             piece = bytes(self._unread[:SLICE])
             del self._unread[:SLICE]
@@ -149,15 +153,15 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
                 if isinstance(event, Request):
                     self._open(event)
                 else:
-                    self._take(cast(Frame, event))
+                    self._handle_frame(cast(Frame, event))
             self._flush()
             if self._unread and perf_counter() - began > PARSING_SECONDS:
                 self.reading.hold(PARSING_SECONDS)
                 self._loop.call_soon(self.reading.release, PARSING_SECONDS)
         if self._incomplete > COUNTED_BYTES or self._bytes.held:
-            self._count()
+            self._reserve_memory()
 
-    def _resumed(self) -> None:
+    def _resume_reading(self) -> None:
         self._heard = self._loop.time()
         self._read()
 
@@ -169,20 +173,20 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
                 (name.lower().encode(), value.encode("latin-1", "surrogateescape"))
                 for name, value in request.headers.raw_items()
             ]
-            request_id = self._door.request_ids.among(headers)
+            request_id = self._door.request_ids.choose_from_headers(headers)
             try:
                 self._listener = self._door.open(
-                    self, without_slash(unquote(request.path.partition("?")[0])), headers, request_id
+                    self, strip_slashes(unquote(request.path.partition("?")[0])), headers, request_id
                 )
             except Exception as error:
-                response = self._refusal(wrap(error))
+                response = self._build_rejection(wrap(error))
         if request_id is not None:
             response.headers[HEADER.decode()] = request_id.decode()
         self._conn.send_response(response)
         if self._listener is not None:
             self._guard()
 
-    def _refusal(self, error: InferstreamError) -> Response:
+    def _build_rejection(self, error: InferstreamError) -> Response:
         body = orjson.dumps(error_document(error)).decode()
         response = self._conn.reject(status_of(error, self._door.profile).http, body)
         del response.headers["Content-Type"]
@@ -191,7 +195,7 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
             response.headers[name.decode()] = value.decode()
         return response
 
-    def _take(self, frame: Frame) -> None:
+    def _handle_frame(self, frame: Frame) -> None:
         if frame.opcode in (Opcode.PING, Opcode.PONG):
             self._count_control()
         elif frame.opcode is not Opcode.CLOSE and self._conn.state is OPEN:
@@ -203,9 +207,9 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
                 message = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
                 self._parts.clear()
                 if self._listener is not None:
-                    self._listener.received(message, self._text)
+                    self._listener.receive(message, self._text)
             else:
-                self._incomplete += len(frame.data)  # which may have been compressed
+                self._incomplete += len(frame.data)  # may be larger than on the wire, because of compression
                 if len(self._parts) > MAX_FRAGMENTS:
                     self.fail(1008, "The message comes in too many pieces.")
 
@@ -236,7 +240,7 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         if self._gathered.full:
             self._flush()
         elif not self._flushing:
-            # All messages of one turn of the loop need one system call.
+            # Messages of one event loop iteration share a system call.
             self._flushing = True
             self._loop.call_soon(self._flush)
 
@@ -263,7 +267,7 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         self._owed.clear()
 
     def close(self, code: int, reason: str) -> None:
-        """Send a close frame, and wait for the client's."""
+        """Send a close frame, and give the client `CLOSING` seconds to reply."""
         if not self._over and self._conn.state is OPEN:
             self._conn.send_close(code, reason)
             self._flush()
@@ -275,7 +279,7 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
             self._flush()
 
     def _end(self) -> None:
-        """Discard further input, but read it: a close with unread bytes would reset the connection."""
+        """Stop handling messages, but keep reading: a close with unread bytes would reset the connection."""
         if self._over:
             return
         self._over = True
@@ -288,11 +292,11 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
             self._close_soon()
             if self.transport.can_write_eof():
                 self.transport.write_eof()
-            else:  # TLS closes both sides at once
+            else:  # TLS cannot half-close
                 self.transport.close()
 
     def _close_soon(self) -> None:
-        self._leave_alone()
+        self._stop_timer()
         self._timer = self._loop.call_later(CLOSING, self.transport.abort)
 
     def _leave(self) -> None:
@@ -307,7 +311,9 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         silence = self._door.silence
         if silence and not self.reading.held:
             if now - self._heard >= silence:
-                logger.warning("a WebSocket's client has been silent for %g s; closing it", silence)
+                logger.warning(
+                    "WebSocket: no message from the client for %g s; closing the connection", silence
+                )
                 self.fail(1011, f"No sign of life for {silence:g} s.")
                 return False
             if now - self._heard >= silence / 2:

@@ -1,4 +1,4 @@
-"""Bodies that are a file, and forms with files, as the inputs of a function."""
+"""File bodies and multipart forms as the inputs of a function."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,23 +15,23 @@ from ...protos.multipart import FormPart, parts_of
 from ...types import MetadataTensor, Parameters, RequestInput
 from .dialects.base import ParsedRequest, Route
 from .messages import UPLOADS, Head
-from .query import is_list, value_of
+from .query import is_list, parse_value
 
 MAY_BE_JSON = UPLOADS[4:]
-"""Media types under which clients send JSON too."""
+"""Media types that clients also use for JSON."""
 
 FORMS = UPLOADS[0]
 FILES = UPLOADS[1:4]
 
-LONGEST_FIELD = 64 * 1024
-"""Bytes of a part that is no file."""
+MAX_FIELD_LENGTH = 64 * 1024
+"""Maximum bytes of a form field that is not a file or a string input."""
 
-LONGEST_LOOK = 1024
-"""Bytes of a body that are searched for the name of an input."""
+MAX_LOOK_LENGTH = 1024
+"""Bytes at the start of a body that are searched for an input name, to recognize JSON."""
 
 
 def parse_upload(head: Head, body: bytes, route: Route, admission: Admission | None) -> ParsedRequest | None:
-    """The request in a form or in a file; None for JSON. Raises InvalidRequest, UnsupportedEncoding."""
+    """Parse a form or a file. Returns None for JSON. Raises InvalidRequest or UnsupportedEncoding."""
     dialect = route.dialect
     if admission is None or not (dialect.takes_files and dialect.takes_json) or head.json_length is not None:
         return None
@@ -47,7 +47,7 @@ def _read(admission: Admission, media_type: bytes, body: bytes) -> list[RequestI
             raise UnsupportedEncoding("multipart bodies are not accepted")
         return None
     if kind.startswith(FORMS):
-        values = _form_values(parts_of(media_type, body), inputs)
+        values = _collect_values(parts_of(media_type, body), inputs)
     else:
         needed = [tensor for tensor in inputs if not fact(tensor, OPTIONAL)]
         holds = (
@@ -59,16 +59,18 @@ def _read(admission: Admission, media_type: bytes, body: bytes) -> list[RequestI
             if kind.startswith(FILES):
                 raise InvalidRequest(
                     f"Content-Type {kind.decode('latin-1')}: a body that is a file needs a model with one required "
-                    f"argument, of bytes or an image; {flat.arguments.known()}"
+                    f"argument, of bytes or an image; {flat.arguments.list_inputs()}"
                 )
             return None
         name = needed[0].name
-        # A page that posts JSON without a type sends it as plain text; a file may begin so by chance.
-        is_named = not flat.strict or kind == b"text/plain" or b'"%b"' % name.encode() in body[:LONGEST_LOOK]
+        # Browsers post JSON as text/plain if the page sets no type; a file may start with "{" by chance.
+        is_named = (
+            not flat.strict or kind == b"text/plain" or b'"%b"' % name.encode() in body[:MAX_LOOK_LENGTH]
+        )
         if is_named and kind in MAY_BE_JSON and body.startswith(b"{"):
             return None
         part = FormPart(name, body, kind.decode("latin-1"))
-        values = {name: _value(part, needed[0], {name: needed[0]})}
+        values = {name: _parse_field(part, needed[0], {name: needed[0]})}
     tensors = flat.arguments.read(values)
     for tensor in tensors:
         upload = values.get(tensor.name)
@@ -90,13 +92,13 @@ def _content_type(tensor: MetadataTensor) -> str | None:
     return None if tensor.parameters is None else tensor.parameters.content_type
 
 
-def _form_values(parts: Sequence[FormPart], inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
-    """The values of a form, of which a list may have several parts. Raises InvalidRequest."""
+def _collect_values(parts: Sequence[FormPart], inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
+    """Collect the values of a form. A list input may have several parts. Raises InvalidRequest."""
     declared = {tensor.name: tensor for tensor in inputs}
     values: dict[str, Any] = {}
     for part in parts:
         tensor = declared.get(part.name)
-        value = _value(part, tensor, declared)
+        value = _parse_field(part, tensor, declared)
         if is_list(tensor) and not isinstance(value, list):
             values.setdefault(part.name, []).append(value)
         elif part.name in values:
@@ -106,12 +108,12 @@ def _form_values(parts: Sequence[FormPart], inputs: Sequence[MetadataTensor]) ->
     return values
 
 
-def _value(part: FormPart, tensor: MetadataTensor | None, declared: dict[str, MetadataTensor]) -> Any:
+def _parse_field(part: FormPart, tensor: MetadataTensor | None, declared: dict[str, MetadataTensor]) -> Any:
     if tensor is not None and _takes_file(tensor):
         return Upload(part.content, part.filename, part.media_type)
     is_text = tensor is not None and _takes_text(tensor)
-    if len(part.content) > LONGEST_FIELD and not is_text:
-        raise InvalidRequest(f'field "{part.name[:40]}" is longer than {LONGEST_FIELD} bytes')
+    if len(part.content) > MAX_FIELD_LENGTH and not is_text:
+        raise InvalidRequest(f'field "{part.name[:40]}" is longer than {MAX_FIELD_LENGTH} bytes')
     try:
         text = part.content.decode()
     except UnicodeDecodeError:
@@ -121,4 +123,4 @@ def _value(part: FormPart, tensor: MetadataTensor | None, declared: dict[str, Me
             return orjson.loads(text)
         except orjson.JSONDecodeError:
             raise InvalidRequest(f'field "{part.name[:40]}" is not valid JSON') from None
-    return value_of(part.name, text, declared)
+    return parse_value(part.name, text, declared)

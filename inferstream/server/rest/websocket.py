@@ -1,4 +1,4 @@
-"""Inference over WebSockets: the route of `stream`, the upgrade, and the compression of messages from clients."""
+"""Inference over WebSockets: the route, the upgrade, and the compression of client messages."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from ...errors import InferstreamError, ModelNotReady, NotFound
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
-from ..connections import below
+from ..connections import relative_path
 from ..edge import Edge, Listener, OpenSocket
 from ..request_ids import RequestIds
 from ..status import status_of
@@ -30,11 +30,14 @@ PLAIN = "/v2/models/{model_name}/stream"
 VERSIONED = "/v2/models/{model_name}/versions/{model_version}/stream"
 
 SUBPROTOCOL = "inferstream"
-"""Browsers offer it beside a subprotocol with their key, because they insist on an answer."""
+"""The subprotocol that is accepted. Browsers offer it together with another one that contains their API key.
+
+Browsers fail the connection unless the server accepts one of the offered subprotocols.
+"""
 
 
 class WebSocketDoor:
-    """`stream` of every model, and the limits of its sockets."""
+    """Opens WebSockets at `/v2/models/{name}/stream`, with the limits of the settings."""
 
     def __init__(
         self, dataplane: DataPlane, settings: Settings, meters: Meters, edges: Sequence[Edge] = ()
@@ -59,11 +62,11 @@ class WebSocketDoor:
     def open(
         self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]], request_id: bytes | None
     ) -> Listener:
-        """Begin a conversation with the model of a decoded path. `request_id` is the id of the upgrade.
+        """Start a conversation with the model in a decoded path. `request_id` is the id of the upgrade.
 
-        Raises InferstreamError for a refusal.
+        Raises InferstreamError if the upgrade is rejected.
         """
-        return self._begin(socket, below(self._prefix, path) or path, headers, request_id)
+        return self._begin(socket, relative_path(self._prefix, path) or path, headers, request_id)
 
     def _open(
         self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]], request_id: bytes | None
@@ -84,7 +87,7 @@ class WebSocketDoor:
                 raise ModelNotReady(name, version)
         except InferstreamError as error:
             self._meters.rest.requests["GET", template, str(status_of(error, self.profile).http)].observe(0.0)
-            self._dataplane.refused(caller, "stream", name, error)
+            self._dataplane.log_rejection(caller, "stream", name, error)
             raise
         return Conversation(
             self._dataplane,
@@ -99,15 +102,15 @@ class WebSocketDoor:
         )
 
 
-def chosen(offered: Sequence[str]) -> str | None:
-    """The subprotocol of the answer to an upgrade: never the one with a key."""
+def choose_subprotocol(offered: Sequence[str]) -> str | None:
+    """Return the subprotocol for the upgrade response: `SUBPROTOCOL` if it was offered, else None."""
     return SUBPROTOCOL if SUBPROTOCOL in offered else None
 
 
 class Inflating(ServerPerMessageDeflateFactory):
-    """permessage-deflate (RFC 7692) for messages from clients.
+    """permessage-deflate (RFC 7692) for client messages.
 
-    Accepts compressed messages without context takeover, so that an idle connection keeps no window.
+    Compression contexts are discarded after each message, so that idle connections do not use memory.
     """
 
     def __init__(self) -> None:
@@ -121,7 +124,10 @@ class Inflating(ServerPerMessageDeflateFactory):
 
 
 class Inflate(Extension):
-    """Reads compressed messages and compresses none: tokens gain little, and large tensors block the event loop."""
+    """An extension that decompresses messages and sends uncompressed ones.
+
+    Compression gains little for tokens, and for large tensors it would block the event loop.
+    """
 
     name = ServerPerMessageDeflateFactory.name
 

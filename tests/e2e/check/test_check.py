@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from inferstream.cli.main import app
-from inferstream.tools.check.contracts import CONTRACTS
+from inferstream.plugins.tools.check.contracts import CONTRACTS
 from tests.serving import SERVER
 
 FAULTY = Path(__file__).with_name("faulty.py")
@@ -27,21 +27,21 @@ PLANTED = {
     "KeepsState": ("keeps no state", "the same request is answered"),
     "SharesABuffer": ("concurrent calls", "among others"),
     "BreaksInAWorker": (
-        "safe in workers",
+        "same in a worker",
         "it fails in a worker process: Model BreaksInAWorker failed",
     ),
-    "OtherDatatype": ("declared equals real", "it declares y as FP32 [-1], and answers FP64"),
-    "OtherShape": ("declared equals real", "it declares y as FP32 [-1], and answers FP32 [1, "),
-    "OtherName": ("declared equals real", "it declares the output y, and answers z="),
-    "Leaks": ("memory is flat", "faulty_leaks.py:"),
+    "OtherDatatype": ("returns declared outputs", "it declares y as FP32 [-1], and answers FP64"),
+    "OtherShape": ("returns declared outputs", "it declares y as FP32 [-1], and answers FP32 [1, "),
+    "OtherName": ("returns declared outputs", "it declares the output y, and answers z="),
+    "Leaks": ("no memory growth", "faulty_leaks.py:"),
     "FailsForSome": (
-        "answers what it declares",
+        "accepts declared inputs",
         "it fails for inputs that it declares: IndexError: no such row; with x=[",
     ),
-    "ReadsTheForm": ("JSON equals binary", "over REST binary"),
-    "ReadsTheFace": ("all doors equal", "over gRPC typed"),
-    "StreamsOtherText": ("stream equals whole", "it streams text="),
-    "IgnoresCancel": ("cancel ends it", "1 generator of a stream had not ended 0.3 s after its caller left"),
+    "ReadsTheForm": ("JSON matches binary", "over REST binary"),
+    "ReadsTheFace": ("transports match", "over gRPC typed"),
+    "StreamsOtherText": ("stream matches predict", "it streams text="),
+    "IgnoresCancel": ("stops on cancel", "1 generator of a stream had not ended 0.3 s after its caller left"),
 }
 
 
@@ -82,17 +82,17 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_fault_has_the_name_of_its_contract(name: str, checked: dict[str, dict[str, str]]) -> None:
+def test_injected_fault_is_reported_under_its_rule(name: str, checked: dict[str, dict[str, str]]) -> None:
     contract, detail = PLANTED[name]
     assert checked[name][contract].startswith("failed ")
     assert detail in checked[name][contract]
 
 
-def test_models_without_a_fault_pass_what_they_can_show(checked: dict[str, dict[str, str]]) -> None:
+def test_correct_models_pass(checked: dict[str, dict[str, str]]) -> None:
     doubles = {contract: text for contract, text in checked["Doubles"].items() if text != "passed "}
     assert doubles == {
-        "stream equals whole": "skipped it does not both predict and stream",
-        "cancel ends it": "skipped it does not stream",
+        "stream matches predict": "skipped it does not both predict and stream",
+        "stops on cancel": "skipped it does not stream",
     }
     speaks = {contract: text for contract, text in checked["Speaks"].items() if text != "passed "}
     assert speaks == {
@@ -100,18 +100,18 @@ def test_models_without_a_fault_pass_what_they_can_show(checked: dict[str, dict[
     }
 
 
-def test_each_contract_finds_a_fault() -> None:
+def test_each_rule_detects_a_fault() -> None:
     assert {contract for contract, _ in PLANTED.values()} == {contract.name for contract in CONTRACTS}
 
 
-def test_a_model_that_loads_on_demand_is_checked(tmp_path: Path) -> None:
+def test_on_demand_model_is_checked(tmp_path: Path) -> None:
     _write(tmp_path, "Doubles")
     path = tmp_path / "Doubles" / "model-settings.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"load": "demand"}))
     assert _check(str(tmp_path)).exit_code == 0
 
 
-def test_one_model_as_a_table(tmp_path: Path) -> None:
+def test_single_model_as_table(tmp_path: Path) -> None:
     _write(tmp_path, "Doubles")
     _write(tmp_path, "OtherShape")
     result = _check(str(tmp_path), "--model", "Doubles")
@@ -122,7 +122,7 @@ def test_one_model_as_a_table(tmp_path: Path) -> None:
     assert (unknown.exit_code, "no model none" in unknown.stderr) == (1, True)
 
 
-def test_a_model_that_does_not_load_is_a_failure(tmp_path: Path) -> None:
+def test_load_failure_is_reported(tmp_path: Path) -> None:
     _write(tmp_path, "Doubles")
     settings = tmp_path / "Doubles/model-settings.json"
     settings.write_text(settings.read_text().replace("faulty_doubles.Doubles", "faulty_doubles.Missing"))
@@ -155,9 +155,7 @@ def twice(x: int) -> int:
 
 
 @pytest.mark.parametrize(("kind", "others"), [("def", 1), ("async def", 0)], ids=["a thread", "the loop"])
-def test_a_model_that_blocks_for_ever_is_named_and_the_command_ends(
-    kind: str, others: int, tmp_path: Path
-) -> None:
+def test_blocking_model_is_reported_and_command_ends(kind: str, others: int, tmp_path: Path) -> None:
     """A model that holds the event loop ends the check: what comes after it is not tried."""
     (tmp_path / "app.py").write_text(BLOCKS.format(kind=kind))
     flags = ["--seconds", "5", "--examples", "3", "--calls", "10", "--json"]
@@ -169,7 +167,7 @@ def test_a_model_that_blocks_for_ever_is_named_and_the_command_ends(
         timeout=240,
     )
     cases = {case["name"]: case for case in json.loads(ran.stdout)["cases"]}
-    blocked = cases["waits: answers what it declares"]
+    blocked = cases["waits: accepts declared inputs"]
     assert (ran.returncode, blocked["status"]) == (1, "failed")
     assert "it had not ended 10 s after its call, at " in blocked["detail"]
     assert "app.py:9; with x=" in blocked["detail"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from inferstream.concurrency.scope import ClientLeft
 from inferstream.server.grpc.context import RpcContext
-from inferstream.server.grpc.rpc import RpcFailed, ServedRpc
+from inferstream.server.grpc.rpc import Rpc, RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 
 SERVICE = "testing.Interop"
@@ -46,11 +46,9 @@ class Interop:
             ("Duplex", True, True, self.duplex),
             ("Early", True, True, self.early),
         ]
-        self._rpcs = {
-            f"/{SERVICE}/{name}": ServedRpc(f"/{SERVICE}/{name}", *shape) for name, *shape in shapes
-        }
+        self._rpcs = {f"/{SERVICE}/{name}": Rpc(f"/{SERVICE}/{name}", *shape) for name, *shape in shapes}
 
-    def find(self, path: str) -> ServedRpc | None:
+    def find(self, path: str) -> Rpc | None:
         return self._rpcs.get(path)
 
     async def empty(self, data: bytes, context: RpcContext) -> bytes:

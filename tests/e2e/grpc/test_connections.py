@@ -61,7 +61,7 @@ def infer_request(model: str, id: str = "", **parameters: float) -> ModelInferRe
 # The end
 
 
-def test_sigterm_lets_every_call_end(serve: Serve) -> None:
+def test_sigterm_lets_calls_finish(serve: Serve) -> None:
     running = serve()
     with (
         grpc.insecure_channel(running.grpc) as channel,
@@ -107,7 +107,7 @@ def call_of(path: str, octets: bytes, stream: int = 1) -> bytes:
     return wire.headers(wire.block(fields), stream, wire.END_HEADERS) + wire.data(prefixed, stream)
 
 
-def test_a_client_goes_on_over_a_new_connection_when_its_own_is_too_old(engine: str) -> None:
+def test_client_reconnects_after_max_connection_age(engine: str) -> None:
     interop = Interop()
     old = {"grpc.max_connection_age_ms": 200, "grpc.max_connection_age_grace_ms": 20_000}
     with serving(interop, engine, **old) as port, grpc.insecure_channel(port.address) as channel:
@@ -124,7 +124,7 @@ def test_a_client_goes_on_over_a_new_connection_when_its_own_is_too_old(engine: 
         assert [*stream] == [bytes(7)]  # its own connection stayed for it
 
 
-def test_an_idle_connection_ends_in_order(engine: str) -> None:
+def test_idle_connection_closes_gracefully(engine: str) -> None:
     with serving(Interop(), engine, **{"grpc.max_connection_idle_ms": 300}) as port:
         with Conversation(("127.0.0.1", port.number)) as conversation:
             conversation.open()
@@ -146,7 +146,7 @@ def acknowledge_pings(conversation: Conversation) -> None:
             conversation.send(wire.ping(frame.payload, wire.ACK))
 
 
-def test_a_client_that_acknowledges_no_ping_is_left(engine: str, interop: Interop) -> None:
+def test_missing_ping_ack_closes_connection(engine: str, interop: Interop) -> None:
     alive = {"grpc.keepalive_time_ms": 300, "grpc.keepalive_timeout_ms": 500}
     if engine == "grpcio":  # which waits a minute by default, and does not count `keepalive_timeout_ms`
         alive["grpc.http2.ping_timeout_ms"] = 500
@@ -161,7 +161,7 @@ def test_a_client_that_acknowledges_no_ping_is_left(engine: str, interop: Intero
         eventually(lambda: f"{engine} silent cancelled" in interop.ended)
 
 
-def test_a_client_that_acknowledges_its_pings_stays(engine: str, interop: Interop) -> None:
+def test_acknowledged_pings_keep_connection(engine: str, interop: Interop) -> None:
     alive = {"grpc.keepalive_time_ms": 300, "grpc.keepalive_timeout_ms": 500}
     with serving(interop, engine, **alive) as port:
         with Conversation(("127.0.0.1", port.number)) as conversation:
@@ -180,7 +180,7 @@ def interop() -> Interop:
     return Interop()
 
 
-def test_a_client_that_disconnects_leaves_its_calls(engine: str, interop: Interop) -> None:
+def test_disconnect_cancels_calls(engine: str, interop: Interop) -> None:
     with serving(interop, engine) as port:
         with Conversation(("127.0.0.1", port.number)) as conversation:
             conversation.open()
@@ -228,7 +228,7 @@ def secure(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Secure]:
 
 
 @pytest.mark.parametrize("secure", [True], ids=["mutual"], indirect=True)
-def test_clients_must_have_a_certificate_of_the_authority(secure: Secure, tmp_path: Path) -> None:
+def test_client_certificate_from_ca_is_required(secure: Secure, tmp_path: Path) -> None:
     with secure.channel(secure.authority.issue("client")) as channel:
         echo(channel)
     for files in (None, Authority(tmp_path / "strange").issue("stranger")):
@@ -287,7 +287,7 @@ def test_certificates_are_renewed_under_load(secure: Secure) -> None:
 # Large and small
 
 
-def test_small_calls_go_on_while_large_messages_arrive(engine: str) -> None:
+def test_small_calls_continue_during_large_uploads(engine: str) -> None:
     size = 16 * 2**20
     done = threading.Event()
     with serving(Interop(), engine, **{"grpc.max_receive_message_length": size}) as port:
@@ -318,7 +318,7 @@ def blocked_port(engine: str) -> Iterator[tuple[str, int]]:
         yield ("127.0.0.1", port.number)
 
 
-def test_a_client_that_never_reads_costs_bounded_memory_and_no_other_client(
+def test_stalled_reader_uses_bounded_memory_and_blocks_no_other(
     blocked_port: tuple[str, int],
 ) -> None:
     """Its responses wait in its own connection, and calls of others are served."""
@@ -334,6 +334,6 @@ def test_a_client_that_never_reads_costs_bounded_memory_and_no_other_client(
                 assert len(unary(message(sizes=[number]), timeout=20)) == number
 
 
-def test_a_client_of_http_1_learns_what_the_port_speaks(serve: Serve) -> None:
+def test_http_1_client_is_told_the_protocol(serve: Serve) -> None:
     answer = httpx.get(f"http://{serve().grpc}/v2/health/ready", trust_env=False)
     assert (answer.status_code, answer.text) == (505, "This port speaks HTTP/2 only.\n")

@@ -62,14 +62,14 @@ def asked() -> ModelInferRequest:
     return ModelInferRequest(model_name="streaming")
 
 
-def test_a_new_call_on_the_same_channel_fails_at_once(draining: tuple[Running, grpc.Channel]) -> None:
+def test_new_call_on_same_channel_fails_at_once(draining: tuple[Running, grpc.Channel]) -> None:
     _, channel = draining
     error = fails(lambda: GRPCInferenceServiceStub(channel).ModelInfer(asked()))
     assert isinstance(error, grpc.RpcError)
     assert error.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def test_a_call_on_a_new_channel_fails_at_once(draining: tuple[Running, grpc.Channel]) -> None:
+def test_call_on_new_channel_fails_at_once(draining: tuple[Running, grpc.Channel]) -> None:
     running, _ = draining
     own = [("grpc.use_local_subchannel_pool", 1)]
     with grpc.insecure_channel(running.grpc, own) as channel:
@@ -78,7 +78,7 @@ def test_a_call_on_a_new_channel_fails_at_once(draining: tuple[Running, grpc.Cha
     assert error.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def test_a_call_of_tritons_client_fails_at_once(draining: tuple[Running, grpc.Channel]) -> None:
+def test_triton_client_call_fails_at_once(draining: tuple[Running, grpc.Channel]) -> None:
     running, _ = draining
     with triton.InferenceServerClient(running.grpc) as client:
         error = fails(lambda: client.infer("streaming", [triton.InferInput("x", [1], "FP32")]))

@@ -54,7 +54,7 @@ def test_empty_stream(client: Client) -> None:
     assert read(client.input(iter([]), timeout=20)) == {"total": 0}
 
 
-def test_cancel_after_begin(client: Client) -> None:
+def test_cancel_after_start(client: Client) -> None:
     requests = Requests()
     call = client.input.future(iter(requests), timeout=20)
     call.cancel()
@@ -74,7 +74,7 @@ def test_cancel_after_first_response(client: Client, interop: Interop, engine: s
     eventually(lambda: {f"{tag} left", f"{tag} ended"} & {*interop.ended})
 
 
-def test_cancel_of_a_unary_call_that_is_served(client: Client, interop: Interop, engine: str) -> None:
+def test_cancel_of_running_unary_call(client: Client, interop: Interop, engine: str) -> None:
     tag = f"{engine} unary"
     served = len(interop.clients)
     call = client.unary.future(message(sleep=60, tag=tag), timeout=30)
@@ -93,7 +93,7 @@ def test_timeout_on_sleeping_server(client: Client, interop: Interop, engine: st
     fails(lambda: client.unary(message(sleep=60), timeout=0.2), grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
-def test_the_server_ends_a_call_whose_deadline_has_passed(port: Port, interop: Interop, engine: str) -> None:
+def test_server_ends_expired_call(port: Port, interop: Interop, engine: str) -> None:
     """A client that does not count the time itself gets the status from the server."""
     tag = f"{engine} late"
     with Conversation(("127.0.0.1", port.number)) as conversation:
@@ -139,7 +139,7 @@ def test_every_status_code(client: Client, code: int) -> None:
     assert ("x-why", "because") in [tuple(pair) for pair in found.trailing_metadata()]
 
 
-def test_a_status_follows_the_responses(client: Client) -> None:
+def test_status_follows_responses(client: Client) -> None:
     requests = Requests(
         message(sizes=[5, 6]), message(code=9, message="no more", trailing=[("x-why", "because")])
     )
@@ -177,7 +177,7 @@ def test_binary_metadata_of_every_length(client: Client, value: bytes) -> None:
     assert ("x-echoed", value.hex()) in [*call.trailing_metadata()]
 
 
-def test_metadata_reaches_the_rpc_in_its_order(client: Client, interop: Interop) -> None:
+def test_metadata_order_is_kept(client: Client, interop: Interop) -> None:
     sent = [("x-a", "1"), ("x-b-bin", b"\xff"), ("x-a", "2"), ("x-c", "!~")]
     client.unary(message(), timeout=20, metadata=sent)
     peer, metadata = interop.clients[-1]
@@ -190,7 +190,7 @@ def test_metadata_reaches_the_rpc_in_its_order(client: Client, interop: Interop)
     assert peer.startswith("ipv4:127.0.0.1:")
 
 
-def test_initial_metadata_comes_before_the_first_response(client: Client) -> None:
+def test_initial_metadata_precedes_first_response(client: Client) -> None:
     requests = Requests()
     call = client.duplex(iter(requests), timeout=20, metadata=METADATA[:1])
     assert (INITIAL, "test_initial_metadata_value") in [*call.initial_metadata()]
@@ -242,7 +242,7 @@ def test_a_compressed_message_on_the_wire(port: Port, encoding: str) -> None:
     assert response.data == struct.pack(">?I", False, 3) + bytes(3)
 
 
-def test_an_encoding_that_is_unknown(port: Port, engine: str) -> None:
+def test_unknown_encoding(port: Port, engine: str) -> None:
     with Conversation(("127.0.0.1", port.number)) as conversation:
         conversation.open()
         conversation.send(call_of("Unary", b"rubbish", (b"grpc-encoding", b"snappy"), compressed=True))

@@ -64,20 +64,20 @@ def message(model: str, values: list[Any] | None = None) -> ModelInferRequest:
 
 
 @pytest.mark.parametrize("model", CALLS)
-def test_large_contents_are_the_numbers_that_were_sent(served: Running, model: str) -> None:
+def test_large_contents_are_unchanged(served: Running, model: str) -> None:
     with grpc.insecure_channel(served.grpc) as channel:
         response = GRPCInferenceServiceStub(channel).ModelInfer(message(model), timeout=20)
     assert list(response.outputs[0].contents.fp64_contents) == [CALLS[model][3]]
 
 
-def test_a_number_that_does_not_fit_names_its_input(served: Running) -> None:
+def test_out_of_range_number_names_its_input(served: Running) -> None:
     with grpc.insecure_channel(served.grpc) as channel, pytest.raises(grpc.RpcError) as failed:
         GRPCInferenceServiceStub(channel).ModelInfer(message("small", [128] * COUNT), timeout=20)
     assert failed.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert '"x"' in failed.value.details()
 
 
-def test_the_shape_is_that_of_the_numbers(served: Running) -> None:
+def test_shape_matches_contents(served: Running) -> None:
     asked = message("fractions")
     asked.inputs[0].shape[0] = COUNT - 1
     with grpc.insecure_channel(served.grpc) as channel, pytest.raises(grpc.RpcError) as failed:

@@ -12,7 +12,7 @@ from .interop import Interop, message
 ZEROS = 100_000
 
 
-def test_a_call_that_ends_before_its_client(client: Client) -> None:
+def test_call_that_ends_before_client_half_closes(client: Client) -> None:
     for requests in (iter([b"x"] * 2_000), itertools.repeat(b"x" * 1_000)):
         call = client.early(requests, timeout=20)
         assert [*call] == [b"enough"]
@@ -49,7 +49,7 @@ def test_a_response_above_the_limit(engine: str, interop: Interop) -> None:
             assert client.empty(b"", timeout=20) == b""
 
 
-def test_a_call_within_the_limits_of_metadata(client: Client) -> None:
+def test_call_within_metadata_limits(client: Client) -> None:
     _, call = client.unary.with_call(message(), timeout=20, metadata=(("x-long", "a" * 8_000),))
     assert call.code() is grpc.StatusCode.OK
     fails(
@@ -59,12 +59,12 @@ def test_a_call_within_the_limits_of_metadata(client: Client) -> None:
     assert client.empty(b"", timeout=20) == b""
 
 
-def test_five_hundred_calls_at_once(client: Client) -> None:
+def test_five_hundred_concurrent_calls(client: Client) -> None:
     calls = [client.unary.future(message(sizes=[number], sleep=0.2), timeout=30) for number in range(500)]
     assert [len(call.result()) for call in calls] == [*range(500)]
 
 
-def test_five_hundred_streams_at_once(client: Client) -> None:
+def test_five_hundred_concurrent_streams(client: Client) -> None:
     requests = [Requests(message(sizes=[1])) for _ in range(500)]
     calls = [client.duplex(iter(each), timeout=60) for each in requests]
     assert all(next(call) == b"\0" for call in calls)
@@ -74,7 +74,7 @@ def test_five_hundred_streams_at_once(client: Client) -> None:
     assert all([*call] == [b"\0\0"] for call in calls)
 
 
-def test_a_slow_reader_beside_fast_callers(client: Client) -> None:
+def test_slow_reader_next_to_fast_callers(client: Client) -> None:
     """The slow reader's stream waits for it, while others of the same connection go on."""
     slow = client.output(message(sizes=[2**20] * 64), timeout=60)
     assert len(next(slow)) == 2**20
@@ -83,7 +83,7 @@ def test_a_slow_reader_beside_fast_callers(client: Client) -> None:
     assert sum(len(response) for response in slow) == 63 * 2**20
 
 
-def test_twenty_mebibytes_there_and_back(engine: str, interop: Interop) -> None:
+def test_twenty_mebibytes_round_trip(engine: str, interop: Interop) -> None:
     size = 20 * 2**20
     with serving(interop, engine, **{"grpc.max_receive_message_length": size}) as port:
         with grpc.insecure_channel(port.address, [("grpc.max_receive_message_length", size)]) as channel:
@@ -93,12 +93,12 @@ def test_twenty_mebibytes_there_and_back(engine: str, interop: Interop) -> None:
             assert [len(response) for response in call] == [size, size]
 
 
-def test_forty_messages_of_a_mebibyte_at_once(client: Client) -> None:
+def test_forty_concurrent_mebibyte_messages(client: Client) -> None:
     calls = [client.unary.future(message(2**20, sizes=[2**20]), timeout=60) for _ in range(40)]
     assert all(len(call.result()) == 2**20 for call in calls)
 
 
-def test_many_threads_on_one_connection(client: Client) -> None:
+def test_many_threads_share_a_connection(client: Client) -> None:
     found: list[int] = []
 
     def ask() -> None:

@@ -110,7 +110,7 @@ def read(response: ModelInferResponse) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_each_request_of_a_stream_is_answered_with_its_id(running: Running, model: str) -> None:
+def test_every_stream_request_gets_response_with_its_id(running: Running, model: str) -> None:
     got = streamed(running, text(model, "a b", "1"), text(model, "c d", "2"), text("", "e", "3"))
     expected = (
         [("a b", "1"), ("c d", "2")] if model == "whole" else [("a", "1"), ("b", "1"), ("c", "2"), ("d", "2")]
@@ -119,7 +119,7 @@ def test_each_request_of_a_stream_is_answered_with_its_id(running: Running, mode
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_class_that_reads_one_request_is_called_for_each(tmp_path: Path, workers: int) -> None:
+def test_unary_class_is_called_for_each_request(tmp_path: Path, workers: int) -> None:
     write_model(tmp_path / "models", "first", "first.First", FIRST)
     server = Running(tmp_path / "models", INFERSTREAM_PARALLEL_WORKERS=str(workers))
     try:
@@ -139,7 +139,7 @@ def test_a_class_that_reads_one_request_is_called_for_each(tmp_path: Path, worke
         (("", "c", "2", False, "9"), "9"),
     ],
 )
-def test_a_later_request_of_another_model_is_refused(
+def test_later_request_for_other_model_is_refused(
     running: Running, model: str, later: tuple[Any, ...], named: str
 ) -> None:
     if later[0] == model:
@@ -151,7 +151,7 @@ def test_a_later_request_of_another_model_is_refused(
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_later_request_that_is_wrong_is_refused(running: Running, model: str) -> None:
+def test_later_invalid_request_is_refused(running: Running, model: str) -> None:
     wrong = text("", "c")
     wrong.inputs[0].datatype = "INT64"
     wrong.inputs[0].contents.CopyFrom(InferTensorContents(int64_contents=[1]))
@@ -171,16 +171,14 @@ def test_a_later_request_that_is_wrong_is_refused(running: Running, model: str) 
         ("0", "INVALID_ARGUMENT"),
     ],
 )
-def test_a_time_limit_in_metadata_follows_the_rules_of_the_header(
-    running: Running, limit: str, code: str
-) -> None:
+def test_metadata_time_limit_follows_header_rules(running: Running, limit: str, code: str) -> None:
     with pytest.raises(grpc.RpcError) as ended:
         streamed(running, text("slow", "a"), x_request_timeout=limit)
     assert ended.value.code().name == code
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_stubs_of_the_package_get_contents_like_theirs_without_a_dialect(running: Running, raw: bool) -> None:
+def test_package_stubs_receive_typed_contents_without_metadata(running: Running, raw: bool) -> None:
     with grpc.insecure_channel(running.grpc) as channel:
         stub = GRPCInferenceServiceStub(channel)
         responses = list(stub.ModelStreamInfer(iter([text("words", "a b", raw=raw)]), timeout=15))
@@ -191,13 +189,13 @@ def test_stubs_of_the_package_get_contents_like_theirs_without_a_dialect(running
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_our_client_streams_both_ways(running: Running, binary: bool) -> None:
+def test_client_streams_bidirectionally(running: Running, binary: bool) -> None:
     with Client(f"grpc://{running.grpc}") as client:
         assert list(client.stream("words", prompt="a b")) == ["a", "b"]
         assert list(client.stream("reading", prompt=iter(["a b", "c"]))) == ["a", "b", "c"]
 
 
-def test_tritons_client_streams_without_a_dialect(running: Running) -> None:
+def test_triton_client_streams_without_metadata(running: Running) -> None:
     triton = pytest.importorskip("tritonclient.grpc")
     got: queue.Queue[Any] = queue.Queue()
     tensor = triton.InferInput("prompt", [1], "BYTES")

@@ -81,7 +81,7 @@ def test_content_types_of_calls(conversation: Conversation, content_type: str) -
 
 
 @pytest.mark.parametrize("content_type", [b"application/json", b"application/grpcweb", b"text/html", None])
-def test_what_is_no_call_has_a_status_of_http(
+def test_non_grpc_request_has_http_status(
     conversation: Conversation, engine: str, content_type: bytes | None
 ) -> None:
     if engine == "grpcio":
@@ -90,7 +90,7 @@ def test_what_is_no_call_has_a_status_of_http(
     assert ended(conversation).status == "415"
 
 
-def test_fields_that_a_call_can_do_without(conversation: Conversation, engine: str) -> None:
+def test_optional_fields(conversation: Conversation, engine: str) -> None:
     if engine == "grpcio":
         pytest.skip("the library resets such a call")
     conversation.send(head("Empty", te=None, _authority=None) + wire.data(prefixed(b"")))
@@ -104,13 +104,13 @@ def test_timeouts_in_every_unit(conversation: Conversation, timeout: str) -> Non
 
 
 @pytest.mark.parametrize("timeout", ["1u", "1n"])
-def test_a_timeout_that_has_passed(conversation: Conversation, timeout: str) -> None:
+def test_expired_timeout(conversation: Conversation, timeout: str) -> None:
     conversation.send(head("Unary", grpc_timeout=timeout.encode()) + wire.data(prefixed(message(sleep=60))))
     assert status(ended(conversation)) == "4"
 
 
 @pytest.mark.parametrize("timeout", ["1", "S", "-1S", "1.5S", "1x", "123456789S", ""])
-def test_timeouts_that_are_malformed(conversation: Conversation, engine: str, timeout: str) -> None:
+def test_malformed_timeouts(conversation: Conversation, engine: str, timeout: str) -> None:
     if engine == "grpcio":
         pytest.skip("the library takes some of them for no timeout")
     conversation.send(head("Empty", grpc_timeout=timeout.encode()) + wire.data(prefixed(b"")))
@@ -122,7 +122,7 @@ SIZES = (40_000, 70_000, 300_000, 1_000_000)
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("most", [16_384, 2**20], ids=["small frames", "large frames"])
-def test_too_much_metadata_gets_a_status_and_ends_no_other_call(
+def test_oversized_metadata_gets_status_and_ends_no_other_call(
     conversation: Conversation, engine: str, size: int, most: int
 ) -> None:
     if engine == "grpcio":
@@ -170,13 +170,13 @@ CUTS = [
 
 @pytest.mark.parametrize("cut", CUTS, ids=[cut.what for cut in CUTS])
 @pytest.mark.parametrize("method", ["Unary", "Output"])
-def test_a_message_in_frames(conversation: Conversation, cut: Cut, method: str) -> None:
+def test_message_split_over_frames(conversation: Conversation, cut: Cut, method: str) -> None:
     conversation.send(head(method) + b"".join(cut.frames))
     response = ended(conversation)
     assert (status(response), response.data) == ("0", prefixed(bytes(3)))
 
 
-def test_many_messages_in_one_frame_and_across_frames(conversation: Conversation) -> None:
+def test_many_messages_in_and_across_frames(conversation: Conversation) -> None:
     octets = b"".join(prefixed(message(sizes=[size])) for size in range(100))
     conversation.send(head("Duplex") + wire.data(octets[:777], flags=0) + wire.data(octets[777:]))
     response = ended(conversation)
@@ -184,7 +184,7 @@ def test_many_messages_in_one_frame_and_across_frames(conversation: Conversation
     assert response.data == b"".join(prefixed(bytes(size)) for size in range(100))
 
 
-def test_a_response_comes_before_the_client_half_closes(conversation: Conversation) -> None:
+def test_response_arrives_before_half_close(conversation: Conversation) -> None:
     conversation.send(head("Duplex") + wire.data(prefixed(message(sizes=[3])), flags=0))
     response = conversation.response(1)
     conversation.wait_for(lambda _: len(response.data) >= 8, "a response")
@@ -193,7 +193,7 @@ def test_a_response_comes_before_the_client_half_closes(conversation: Conversati
     assert status(ended(conversation)) == "0"
 
 
-def test_a_message_of_the_limit_and_one_above(engine: str) -> None:
+def test_message_at_limit_and_above(engine: str) -> None:
     with serving(Interop(), engine, **{"grpc.max_receive_message_length": 1_000}) as port:
         with Conversation(("127.0.0.1", port.number)) as conversation:
             conversation.open()
@@ -264,7 +264,7 @@ UNDETECTED = {
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=[wrong.what for wrong in WRONG])
-def test_wrong_messages(conversation: Conversation, engine: str, wrong: Wrong) -> None:
+def test_malformed_messages(conversation: Conversation, engine: str, wrong: Wrong) -> None:
     if engine == "grpcio" and wrong.what in UNDETECTED:
         pytest.skip(UNDETECTED[wrong.what])
     conversation.send(head(wrong.method, grpc_encoding=wrong.encoding) + wire.data(wrong.data))
@@ -272,7 +272,7 @@ def test_wrong_messages(conversation: Conversation, engine: str, wrong: Wrong) -
     conversation.ping()
 
 
-def test_messages_that_are_not_compressed_in_a_call_that_may_be(conversation: Conversation) -> None:
+def test_uncompressed_messages_in_compressed_call(conversation: Conversation) -> None:
     mixed = prefixed(message(sizes=[1])) + prefixed(gzipped(message(sizes=[2])), flags=1)
     conversation.send(head("Duplex", grpc_encoding=b"gzip") + wire.data(mixed))
     response = ended(conversation)
@@ -286,7 +286,7 @@ def resident() -> int:
     return int(re.findall(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text())[0]) * 1024
 
 
-def test_compressed_messages_that_wait_stay_compressed(engine: str) -> None:
+def test_queued_messages_stay_compressed(engine: str) -> None:
     """A stream may send what inflates to gigabytes; it costs memory only as the RPC reads it."""
     inflated, count = 8 * 2**20, 100
     interop = Interop()
@@ -305,7 +305,7 @@ def test_compressed_messages_that_wait_stay_compressed(engine: str) -> None:
         eventually(lambda: {"bombs cancelled", "bombs left", "bombs ended"} & {*interop.ended})
 
 
-def test_empty_messages_that_wait_are_bounded(engine: str) -> None:
+def test_queued_empty_messages_are_bounded(engine: str) -> None:
     """Each takes five bytes of the window, and more of the server's memory."""
     interop = Interop()
     with serving(interop, engine) as port:

@@ -134,9 +134,7 @@ def ask(server: Running, path: str, **body: object) -> dict:
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(("body", "param"), CHATS.values(), ids=CHATS)
-def test_a_wrong_chat_is_refused_by_its_name(
-    texts: Running, body: dict, param: str | None, streamed: bool
-) -> None:
+def test_invalid_chat_names_its_field(texts: Running, body: dict, param: str | None, streamed: bool) -> None:
     stream = {} if "stream_options" in body else {"stream": streamed}
     error = ask(texts, CHAT, **{"model": "words", "messages": HELLO, **stream, **body})
     assert error["param"] == param
@@ -144,7 +142,7 @@ def test_a_wrong_chat_is_refused_by_its_name(
 
 
 @pytest.mark.parametrize(("body", "param"), PROMPTS.values(), ids=PROMPTS)
-def test_a_wrong_completion_is_refused_by_its_name(texts: Running, body: dict, param: str) -> None:
+def test_invalid_completion_names_its_field(texts: Running, body: dict, param: str) -> None:
     assert ask(texts, COMPLETIONS, **{"model": "words", "prompt": "hello", **body})["param"] == param
 
 
@@ -169,7 +167,7 @@ def test_a_wrong_completion_is_refused_by_its_name(texts: Running, body: dict, p
     ],
 )
 @pytest.mark.parametrize("path", [CHAT, COMPLETIONS, "/v1/embeddings"])
-def test_a_body_that_is_no_request_is_refused(texts: Running, path: str, body: bytes) -> None:
+def test_malformed_body_is_refused(texts: Running, path: str, body: bytes) -> None:
     answer = httpx.post(f"{texts.url}{path}", content=body, timeout=20)
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["type"] == "invalid_request_error"
@@ -190,7 +188,7 @@ def test_a_body_that_is_no_request_is_refused(texts: Running, path: str, body: b
         b'"text": "\\u0000"',
     ],
 )
-def test_what_is_odd_is_answered_or_refused(texts: Running, model: str, more: bytes) -> None:
+def test_unusual_request_is_served_or_refused(texts: Running, model: str, more: bytes) -> None:
     for content in (b'"x"', b'[{"type": "text", "text": "x", "more": ' + b"[" * 400 + b"]" * 400 + b"}]"):
         body = b'{"model": "%s", "messages": [{"role": "user", "content": %s}], %s}'
         answer = httpx.post(f"{texts.url}{CHAT}", content=body % (model.encode(), content, more), timeout=20)
@@ -224,7 +222,7 @@ def test_an_unknown_model_is_not_found(texts: Running, name: str) -> None:
         "top_k",
     ],
 )
-def test_null_is_no_value(texts: Running, name: str) -> None:
+def test_null_means_absent(texts: Running, name: str) -> None:
     body = {"model": "saying", "messages": HELLO, name: None}
     answer = httpx.post(f"{texts.url}{CHAT}", json=body, timeout=20)
     assert answer.status_code == 200, answer.text
@@ -240,15 +238,13 @@ def test_null_is_no_value(texts: Running, name: str) -> None:
         ({"x-request-timeout": "soon"}, b'{"model": "words", "messages": []}', 400),
     ],
 )
-def test_what_is_wrong_with_the_transfer_is_an_error_object(
-    texts: Running, headers: dict, body: bytes, status: int
-) -> None:
+def test_transfer_errors_are_error_objects(texts: Running, headers: dict, body: bytes, status: int) -> None:
     answer = httpx.post(f"{texts.url}{CHAT}", content=body, headers=headers, timeout=20)
     assert answer.status_code == status
     assert answer.json()["error"]["type"] == "invalid_request_error"
 
 
-def test_a_body_that_is_too_large_is_an_error_object(texts: Running) -> None:
+def test_oversized_body_is_an_error_object(texts: Running) -> None:
     connection = HTTPConnection("127.0.0.1", texts.http_port, timeout=20)
     connection.putrequest("POST", CHAT)
     connection.putheader("content-length", str(10**12))
@@ -264,7 +260,7 @@ def test_a_wrong_method_or_path(texts: Running) -> None:
     assert httpx.post(f"{texts.url}/v1/nothing", json={}).status_code == 404
 
 
-def test_a_prompt_that_only_the_model_can_refuse(texts: Running) -> None:
+def test_prompt_refused_by_model(texts: Running) -> None:
     for stream in (False, True):
         with pytest.raises(BadRequestError) as refused:
             client(texts).chat.completions.create(
@@ -275,7 +271,7 @@ def test_a_prompt_that_only_the_model_can_refuse(texts: Running) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_a_failure_before_the_first_token_is_a_status(texts: Running, n: int) -> None:
+def test_failure_before_first_token_is_a_status(texts: Running, n: int) -> None:
     for stream in (False, True):
         with pytest.raises(InternalServerError) as failed:
             client(texts).chat.completions.create(
@@ -287,7 +283,7 @@ def test_a_failure_before_the_first_token_is_a_status(texts: Running, n: int) ->
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_a_failure_amid_a_stream_is_one_error_event(texts: Running, n: int) -> None:
+def test_mid_stream_failure_is_one_error_event(texts: Running, n: int) -> None:
     options = {"model": "words", "messages": said(prompt("a b c d")), "stream": True}
     stream = client(texts).chat.completions.create(**options, n=n, extra_body={"fail_at": 3})
     found = []
@@ -305,14 +301,14 @@ def test_a_failure_amid_a_stream_is_one_error_event(texts: Running, n: int) -> N
     eventually(lambda: idle(texts))
 
 
-def test_a_failure_amid_a_whole_text_is_a_status(texts: Running) -> None:
+def test_failure_while_gathering_text_is_a_status(texts: Running) -> None:
     with pytest.raises(InternalServerError):
         client(texts).chat.completions.create(
             model="words", messages=said(prompt("a b c")), extra_body={"fail_at": 2}
         )
 
 
-def test_two_models_and_no_default(tmp_path: Path, serve: Callable[..., Running]) -> None:
+def test_two_models_without_default(tmp_path: Path, serve: Callable[..., Running]) -> None:
     running = serve(write_text_models(tmp_path / "models", default_model=None))
     with pytest.raises(BadRequestError, match="default_model"):
         client(running).chat.completions.create(model="tgi", messages=HELLO)

@@ -29,7 +29,7 @@ def given(openai: OpenAI, model: str, messages: list, **options: object) -> dict
 
 
 @pytest.mark.parametrize("prefix", ["/v1", "/openai/v1"])
-def test_a_whole_chat(texts: Running, prefix: str) -> None:
+def test_gathered_chat(texts: Running, prefix: str) -> None:
     text = prompt()
     answer = client(texts, prefix).chat.completions.create(model="words", messages=said(text))
     assert answer.object == "chat.completion"
@@ -75,7 +75,7 @@ async def test_the_asynchronous_client(texts: Running) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_characters_that_are_split_over_items(openai: OpenAI, size: int) -> None:
+def test_characters_split_over_items(openai: OpenAI, size: int) -> None:
     options = {"model": "characters", "messages": said(EMOJI), "extra_body": {"size": size}}
     pieces = [
         chunk.choices[0].delta.content or ""
@@ -86,7 +86,7 @@ def test_characters_that_are_split_over_items(openai: OpenAI, size: int) -> None
     assert openai.chat.completions.create(**options).choices[0].message.content == EMOJI
 
 
-def test_usage_comes_last_if_it_is_asked_for(openai: OpenAI) -> None:
+def test_requested_usage_comes_last(openai: OpenAI) -> None:
     options = {"include_usage": True}
     stream = openai.chat.completions.create(
         model="tokens", messages=said("a b c"), stream=True, stream_options=options
@@ -103,7 +103,7 @@ def test_usage_comes_last_if_it_is_asked_for(openai: OpenAI) -> None:
 
 @pytest.mark.parametrize("model", ["words", "blocking-words", "characters", "tokens", "steps"])
 @pytest.mark.parametrize("streamed", [False, True])
-def test_max_tokens_end_a_text(openai: OpenAI, model: str, streamed: bool) -> None:
+def test_max_tokens_ends_text(openai: OpenAI, model: str, streamed: bool) -> None:
     text = prompt("b c d e f g h i")
     options = {"model": model, "messages": said(text), "extra_body": {"size": 2}}
     answer = openai.chat.completions.create(**options, max_completion_tokens=3, stream=streamed)
@@ -120,7 +120,7 @@ def test_max_tokens_end_a_text(openai: OpenAI, model: str, streamed: bool) -> No
 
 @pytest.mark.parametrize("model", ["words", "tokens", "steps"])
 @pytest.mark.parametrize("max_tokens", [4, 5])
-def test_a_limit_that_is_not_exceeded(openai: OpenAI, model: str, max_tokens: int) -> None:
+def test_limit_that_is_not_reached(openai: OpenAI, model: str, max_tokens: int) -> None:
     text = prompt()
     answer = openai.chat.completions.create(model=model, messages=said(text), max_tokens=max_tokens)
     assert answer.choices[0].message.content == text
@@ -140,7 +140,7 @@ def test_a_limit_that_is_not_exceeded(openai: OpenAI, model: str, max_tokens: in
 )
 @pytest.mark.parametrize("model", ["words", "characters", "steps", "whole"])
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_stop_string_ends_a_text(
+def test_stop_string_ends_text(
     openai: OpenAI, stop: object, shown: str, reason: str, model: str, streamed: bool
 ) -> None:
     if model == "whole":
@@ -157,7 +157,7 @@ def test_a_stop_string_ends_a_text(
         assert answer.choices[0].finish_reason == reason
 
 
-def test_a_text_that_begins_like_a_stop_string_is_held_back_until_that_is_decided(texts: Running) -> None:
+def test_possible_stop_string_prefix_is_held_back(texts: Running) -> None:
     pieces = [
         chunk.choices[0].delta.content
         for chunk in client(texts).chat.completions.create(
@@ -168,7 +168,7 @@ def test_a_text_that_begins_like_a_stop_string_is_held_back_until_that_is_decide
     assert pieces == ["aba", "cab"]
 
 
-def test_several_texts_of_one_prompt(openai: OpenAI) -> None:
+def test_several_choices(openai: OpenAI) -> None:
     answer = openai.chat.completions.create(model="saying", messages=said("hi"), n=3, seed=7)
     assert [choice.index for choice in answer.choices] == [0, 1, 2]
     seeds = [json.loads(choice.message.content)["parameters"]["seed"] for choice in answer.choices]
@@ -177,7 +177,7 @@ def test_several_texts_of_one_prompt(openai: OpenAI) -> None:
 
 
 @pytest.mark.parametrize("model", ["words", "characters", "tokens", "steps", "whole", "blocking-words"])
-def test_several_streamed_texts(openai: OpenAI, model: str) -> None:
+def test_several_streamed_choices(openai: OpenAI, model: str) -> None:
     text = prompt("uno dos tres quatro")
     found, roles, reasons = {}, {}, {}
     for chunk in openai.chat.completions.create(
@@ -197,7 +197,7 @@ def test_several_streamed_texts(openai: OpenAI, model: str) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_each_of_several_texts_ends_for_itself(openai: OpenAI, streamed: bool) -> None:
+def test_choices_end_independently(openai: OpenAI, streamed: bool) -> None:
     """The model would go on for ever."""
     options = {"model": "words", "messages": said(prompt()), "n": 3, "extra_body": {"endless": True}}
     answer = openai.chat.completions.create(**options, stop=["more more"], stream=streamed)
@@ -205,7 +205,7 @@ def test_each_of_several_texts_ends_for_itself(openai: OpenAI, streamed: bool) -
     assert sorted(choice.index for choice in choices if choice.finish_reason == "stop") == [0, 1, 2]
 
 
-def test_a_whole_text_of_a_model_that_does_not_stream(openai: OpenAI) -> None:
+def test_gathered_text_of_predict_only_model(openai: OpenAI) -> None:
     text = prompt()
     answer = openai.chat.completions.create(model="whole", messages=said(text))
     assert answer.choices[0].message.content == f"all of {text}"
@@ -231,12 +231,12 @@ def test_log_probabilities(openai: OpenAI) -> None:
     assert streamed == choice.logprobs.content
 
 
-def test_no_log_probabilities_unless_they_are_asked_for(openai: OpenAI) -> None:
+def test_log_probabilities_only_on_request(openai: OpenAI) -> None:
     assert openai.chat.completions.create(model="tokens", messages=said("a b")).choices[0].logprobs is None
 
 
 @pytest.mark.parametrize("reason", ["stop", "length", "content_filter"])
-def test_the_model_says_why_it_ends(openai: OpenAI, reason: str) -> None:
+def test_model_sets_finish_reason(openai: OpenAI, reason: str) -> None:
     options = {"model": "tokens", "messages": said("a b"), "extra_body": {"reason": reason}}
     assert openai.chat.completions.create(**options).choices[0].finish_reason == reason
     assert [*openai.chat.completions.create(**options, stream=True)][-1].choices[0].finish_reason == reason
@@ -282,7 +282,7 @@ def test_parameters_reach_the_model(openai: OpenAI) -> None:
     }
 
 
-def test_parameters_that_a_model_declares_are_inputs(openai: OpenAI) -> None:
+def test_declared_parameters_are_inputs(openai: OpenAI) -> None:
     found = given(
         openai,
         "sampling",
@@ -303,7 +303,7 @@ def test_parameters_that_a_model_declares_are_inputs(openai: OpenAI) -> None:
     assert found["parameters"] == {"top_p": 0.5}
 
 
-def test_the_plain_template(openai: OpenAI) -> None:
+def test_plain_template(openai: OpenAI) -> None:
     messages = [
         {"role": "system", "content": "be kind"},
         {"role": "user", "content": [{"type": "text", "text": "hello "}, {"type": "text", "text": "you"}]},
@@ -312,17 +312,17 @@ def test_the_plain_template(openai: OpenAI) -> None:
     assert found["inputs"]["prompt"] == ["system: be kind\nuser: hello you\nassistant:"]
 
 
-def test_the_template_in_the_settings(openai: OpenAI) -> None:
+def test_settings_template(openai: OpenAI) -> None:
     found = given(openai, "templated", [{"role": "system", "content": "s"}, *said("u")])
     assert found["inputs"]["prompt"] == ["<system>s<user>u<assistant>"]
 
 
-def test_the_template_of_the_tokenizer_in_the_folder(openai: OpenAI) -> None:
+def test_tokenizer_template_of_folder(openai: OpenAI) -> None:
     found = given(openai, "tokenizer", [{"role": "system", "content": " s "}, *said("u")])
     assert found["inputs"]["prompt"] == ["<s>[system]s</s>[user]u</s>[assistant]"]
 
 
-def test_messages_images_and_sounds_for_a_model_that_takes_them(openai: OpenAI) -> None:
+def test_messages_images_and_audio_reach_multimodal_model(openai: OpenAI) -> None:
     parts = [
         {"type": "text", "text": "what is this?"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAEC/w=="}},
@@ -336,19 +336,19 @@ def test_messages_images_and_sounds_for_a_model_that_takes_them(openai: OpenAI) 
     assert [part["type"] for part in message["content"]] == ["text", "image", "image", "audio"]
 
 
-def test_a_model_by_its_version(openai: OpenAI) -> None:
+def test_model_by_version(openai: OpenAI) -> None:
     for name in ("versions", "versions:1", "versions:2"):
         answer = openai.chat.completions.create(model=name, messages=said("hi"))
         assert (answer.model, answer.choices[0].message.content) == (name, "all of hi")
 
 
-def test_the_name_that_clients_of_tgi_send_means_the_default_model(openai: OpenAI) -> None:
+def test_tgi_model_name_selects_default_model(openai: OpenAI) -> None:
     text = prompt()
     answer = openai.chat.completions.create(model="tgi", messages=said(text))
     assert answer.choices[0].message.content == text
 
 
-def test_the_missions_text_model_unchanged(tmp_path: Path, serve: Callable[..., Running]) -> None:
+def test_example_text_model_works_unchanged(tmp_path: Path, serve: Callable[..., Running]) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "models" / "text-model")
     code = tmp_path / "models" / "text-model" / "text_model.py"
     ours = "            output.shape = [1]\n"  # theirs is the codec's own shape, [1, 1]
@@ -363,9 +363,7 @@ def test_the_missions_text_model_unchanged(tmp_path: Path, serve: Callable[..., 
         assert pieces == ["hello", " you"]
 
 
-def test_comments_of_a_silent_stream_are_not_in_its_way(
-    tmp_path: Path, start: Callable[..., Running]
-) -> None:
+def test_keep_alive_comments_are_ignored_by_client(tmp_path: Path, start: Callable[..., Running]) -> None:
     running = start(write_text_models(tmp_path / "models", sse_heartbeat=0.1))
     options = {"model": "words", "messages": said("a b"), "stream": True, "pause": 0.5}
     answer = httpx.post(f"{running.url}/v1/chat/completions", json=options, timeout=20)
@@ -376,7 +374,7 @@ def test_comments_of_a_silent_stream_are_not_in_its_way(
     assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "a b"
 
 
-def test_a_whole_text_is_compressed_if_the_client_takes_that(texts: Running) -> None:
+def test_gathered_text_is_compressed_if_accepted(texts: Running) -> None:
     text = prompt("long " * 1000)
     body = {"model": "words", "messages": said(text)}
     url = f"{texts.url}/v1/chat/completions"

@@ -14,7 +14,7 @@ def openai(texts: Running) -> OpenAI:
     return client(texts)
 
 
-def test_a_whole_completion(openai: OpenAI) -> None:
+def test_gathered_completion(openai: OpenAI) -> None:
     text = prompt()
     answer = openai.completions.create(model="words", prompt=text)
     assert answer.object == "text_completion"
@@ -45,7 +45,7 @@ async def test_the_asynchronous_client(texts: Running) -> None:
         assert whole.choices[0].text == text
 
 
-def test_several_prompts_and_several_texts_of_each(openai: OpenAI) -> None:
+def test_several_prompts_with_several_choices(openai: OpenAI) -> None:
     first, second = prompt("a b"), prompt("c")
     options = {"model": "words", "prompt": [first, second], "n": 2}
     answer = openai.completions.create(**options)
@@ -59,7 +59,7 @@ def test_several_prompts_and_several_texts_of_each(openai: OpenAI) -> None:
     assert sorted(found.items()) == expected
 
 
-def test_each_prompt_counts_once(openai: OpenAI) -> None:
+def test_usage_counts_each_prompt_once(openai: OpenAI) -> None:
     """The model counts ten tokens for any prompt."""
     counts = {
         (len(prompts), n): openai.completions.create(model="tokens", prompt=prompts, n=n).usage.prompt_tokens
@@ -74,7 +74,7 @@ def test_each_prompt_counts_once(openai: OpenAI) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_the_prompt_is_echoed_if_that_is_asked_for(openai: OpenAI, streamed: bool) -> None:
+def test_prompt_is_echoed_on_request(openai: OpenAI, streamed: bool) -> None:
     options = {"model": "words", "prompt": ["a b", "c"], "echo": True}
     answer = openai.completions.create(**options, stream=streamed)
     found = {0: "", 1: ""}
@@ -110,12 +110,12 @@ def test_parameters_reach_the_model(openai: OpenAI) -> None:
     assert found["parameters"] == {"max_tokens": 3, "seed": 1, "repetition_penalty": 1.5}
 
 
-def test_stop_strings_end_each_text(openai: OpenAI) -> None:
+def test_stop_strings_end_each_choice(openai: OpenAI) -> None:
     answer = openai.completions.create(model="words", prompt=["a b c", "x y b z", "q"], stop=[" b"])
     assert [choice.text for choice in answer.choices] == ["a", "x y", "q"]
 
 
-def test_the_list_of_models(openai: OpenAI) -> None:
+def test_list_models(openai: OpenAI) -> None:
     found = {model.id: model for model in openai.models.list()}
     assert {"words", "whole", "steps", "vectors", "versions", "versions:1", "versions:2"} <= found.keys()
     assert "hidden" not in found
@@ -124,5 +124,5 @@ def test_the_list_of_models(openai: OpenAI) -> None:
 
 
 @pytest.mark.parametrize("name", ["words", "versions", "versions:1"])
-def test_one_model(openai: OpenAI, name: str) -> None:
+def test_retrieve_model(openai: OpenAI, name: str) -> None:
     assert openai.models.retrieve(name).id == name

@@ -11,7 +11,7 @@ from tests.serving import Running
 from tests.texts import client
 
 
-def test_vectors_as_the_client_asks_for_them(texts: Running) -> None:
+def test_vectors_in_requested_encoding(texts: Running) -> None:
     """In base64, which the client decodes."""
     answer = client(texts).embeddings.create(model="vectors", input=["a", "été"])
     assert [found.index for found in answer.data] == [0, 1]
@@ -26,7 +26,7 @@ async def test_the_asynchronous_client(texts: Running) -> None:
         assert answer.data[0].embedding == [3, 3, 4, 0]
 
 
-def test_floats_and_base64_say_the_same(texts: Running) -> None:
+def test_float_and_base64_are_equal(texts: Running) -> None:
     floats = client(texts).embeddings.create(model="vectors", input="ab", encoding_format="float")
     assert floats.data[0].embedding == [2, 3, 4, 0]
     body = {"model": "vectors", "input": "ab", "encoding_format": "base64"}
@@ -34,7 +34,7 @@ def test_floats_and_base64_say_the_same(texts: Running) -> None:
     assert np.frombuffer(base64.b64decode(encoded), "<f4").tolist() == [2, 3, 4, 0]
 
 
-def test_vectors_are_cut_and_have_unit_length_again(texts: Running) -> None:
+def test_shortened_vectors_are_normalised(texts: Running) -> None:
     answer = client(texts).embeddings.create(model="vectors", input=["abcd", ""], dimensions=2)
     assert np.allclose([found.embedding for found in answer.data], [[0.8, 0.6], [0, 1]])
 
@@ -52,19 +52,19 @@ def test_vectors_are_cut_and_have_unit_length_again(texts: Running) -> None:
         ({"input": "x", "model": "words"}, "model"),
     ],
 )
-def test_what_is_wrong_is_named(texts: Running, options: dict, param: str) -> None:
+def test_invalid_field_is_named(texts: Running, options: dict, param: str) -> None:
     with pytest.raises(BadRequestError) as refused:
         client(texts).embeddings.create(**{"model": "vectors", **options})
     assert refused.value.param == param
 
 
-def test_options_that_mean_something_to_the_server_are_not_parameters(texts: Running) -> None:
+def test_server_options_are_not_parameters(texts: Running) -> None:
     options = {"timeout": "no number", "priority": "nor this", "content_type": "x"}
     answer = client(texts).embeddings.create(model="vectors", input="ab", extra_body=options)
     assert answer.data[0].embedding == [2, 3, 4, 0]
 
 
-def test_a_model_of_vectors_writes_no_texts(texts: Running) -> None:
+def test_embedding_model_generates_no_text(texts: Running) -> None:
     with pytest.raises(BadRequestError) as refused:
         client(texts).completions.create(model="vectors", prompt="x")
     assert refused.value.param == "model"

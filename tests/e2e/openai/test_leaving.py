@@ -22,7 +22,7 @@ CHAT = "/v1/chat/completions"
 
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("model", ENDLESS_MODELS)
-def test_closing_a_stream_ends_the_model(texts: Running, model: str, n: int) -> None:
+def test_closed_stream_ends_model(texts: Running, model: str, n: int) -> None:
     text = prompt()
     with client(texts).chat.completions.create(
         model=model, messages=said(text), stream=True, n=n, extra_body=ENDLESS
@@ -34,7 +34,7 @@ def test_closing_a_stream_ends_the_model(texts: Running, model: str, n: int) -> 
     eventually(lambda: idle(texts))
 
 
-async def test_leaving_an_asynchronous_stream_ends_the_model(texts: Running) -> None:
+async def test_closed_async_stream_ends_model(texts: Running) -> None:
     text = prompt()
     async with AsyncOpenAI(base_url=f"{texts.url}/v1", api_key="none", max_retries=0) as openai:
         stream = await openai.chat.completions.create(
@@ -50,9 +50,7 @@ async def test_leaving_an_asynchronous_stream_ends_the_model(texts: Running) -> 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("model", ["words", "blocking-words", "steps", "whole"])
-def test_a_client_that_leaves_before_the_end_ends_the_model(
-    texts: Running, model: str, n: int, streamed: bool
-) -> None:
+def test_early_disconnect_ends_model(texts: Running, model: str, n: int, streamed: bool) -> None:
     text = prompt()
     more = {"seconds": 600} if model == "whole" else ENDLESS
     body = {"model": model, "messages": said(text), "n": n, "stream": streamed, **more}
@@ -69,9 +67,7 @@ def test_a_client_that_leaves_before_the_end_ends_the_model(
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("end", [{"stop": ["more more"]}, {"max_tokens": 7}], ids=["stop", "max_tokens"])
 @pytest.mark.parametrize("model", ENDLESS_MODELS)
-def test_a_text_that_has_its_end_ends_the_model(
-    texts: Running, model: str, end: dict, streamed: bool
-) -> None:
+def test_finished_text_ends_model(texts: Running, model: str, end: dict, streamed: bool) -> None:
     text = prompt()
     options = {"model": model, "messages": said(text), "stream": streamed, "extra_body": ENDLESS}
     answer = client(texts).chat.completions.create(**options, **end)
@@ -81,7 +77,7 @@ def test_a_text_that_has_its_end_ends_the_model(
     eventually(lambda: idle(texts))
 
 
-def test_a_client_that_waits_no_longer_ends_the_model(texts: Running) -> None:
+def test_client_timeout_ends_model(texts: Running) -> None:
     text = prompt()
     with pytest.raises(APITimeoutError):
         client(texts).with_options(timeout=0.5).chat.completions.create(
@@ -92,7 +88,7 @@ def test_a_client_that_waits_no_longer_ends_the_model(texts: Running) -> None:
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("n", [1, 2])
-def test_a_deadline_is_an_error_object(texts: Running, n: int, streamed: bool) -> None:
+def test_deadline_is_an_error_object(texts: Running, n: int, streamed: bool) -> None:
     text = prompt()
     with pytest.raises(APIStatusError) as late:
         client(texts).chat.completions.create(
@@ -110,7 +106,7 @@ def test_a_deadline_is_an_error_object(texts: Running, n: int, streamed: bool) -
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_a_deadline_of_a_whole_text_of_which_a_part_is_there(texts: Running, n: int) -> None:
+def test_deadline_of_partially_gathered_text(texts: Running, n: int) -> None:
     text = prompt()
     with pytest.raises(APIStatusError) as late:
         client(texts).chat.completions.create(model="impatient", messages=said(text), n=n, extra_body=ENDLESS)
@@ -118,7 +114,7 @@ def test_a_deadline_of_a_whole_text_of_which_a_part_is_there(texts: Running, n: 
     ended(texts, text)
 
 
-def test_more_texts_than_the_model_takes_at_a_time_are_refused(texts: Running) -> None:
+def test_choices_over_concurrency_limit_are_refused(texts: Running) -> None:
     text = prompt()
     options = {"model": "one-at-a-time", "messages": said(text), "stream": True}
     with pytest.raises(APIStatusError) as refused:
@@ -164,7 +160,7 @@ def test_two_thousand_requests_lose_no_slot(texts: Running) -> None:
     eventually(lambda: idle(texts), 10)
 
 
-def test_a_stop_of_the_server_lets_texts_end(tmp_path: Path, serve: Callable[..., Running]) -> None:
+def test_shutdown_lets_texts_finish(tmp_path: Path, serve: Callable[..., Running]) -> None:
     running = serve(write_text_models(tmp_path / "models"))
     text = prompt("w " * 30)
     stream = client(running).chat.completions.create(model="steps", messages=said(text), n=2, stream=True)

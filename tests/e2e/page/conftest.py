@@ -115,6 +115,15 @@ def run(page: Any) -> None:
     ended(page)
 
 
+def fill_rows(page: Any, rows: list[list[float]]) -> None:
+    """Type rows into the table of a matrix, which has one row."""
+    for number, row in enumerate(rows, 1):
+        if number > 1:
+            page.get_by_role("button", name="Add a row").click()
+        for index, value in enumerate(row):
+            page.get_by_label(f"{index}, row {number}", exact=True).fill(str(value))
+
+
 def ended(page: Any) -> None:
     page.locator(".card.result .note:is([data-state=done], [data-state=failed])").wait_for()
 
@@ -135,4 +144,4 @@ def address(served: Running, model: str, **more: str) -> str:
     return f"{served.url}/?{urlencode({'model': model, **more})}"
 
 
-__all__ = ["ODD", "address", "ended", "eventually", "focus_is", "run", "until"]
+__all__ = ["ODD", "address", "ended", "eventually", "fill_rows", "focus_is", "run", "until"]

@@ -69,6 +69,7 @@ STRUCTURE = """() => {
     }
   }
   const headings = [...document.querySelectorAll("h1, h2, h3, h4")].filter((each) => each.checkVisibility()).map((each) => Number(each.tagName[1]));
+  if (headings.some((level, index) => level - (headings[index - 1] ?? 0) > 1)) faults.push(`order of headings: ${headings}`);
   if (headings.filter((level) => level === 1).length !== 1) faults.push(`headings: ${headings}`);
   if (document.querySelectorAll("main").length !== 1) faults.push("no main");
   if (!document.title) faults.push("no title");
@@ -115,12 +116,10 @@ def test_each_view_has_names_contrast_and_structure(
     sound(page)
 
 
-def test_a_stream_is_announced_and_the_focus_stays_where_one_can_stop(
-    served: Running, visit: Callable[..., Any]
-) -> None:
+def test_stream_is_announced_and_focus_stays_on_stop(served: Running, visit: Callable[..., Any]) -> None:
     page = visit(address(served, "ticks"))
     status = page.locator("div[role=status].unseen")
-    page.get_by_label("prompt").fill("la")
+    page.get_by_label("prompt", exact=True).fill("la")
     page.get_by_label("count").fill("5000")
     page.get_by_role("button", name="Run", exact=True).focus()
     page.keyboard.press("Enter")

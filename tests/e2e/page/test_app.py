@@ -27,9 +27,7 @@ def names(page: Any) -> list[str]:
     return page.locator(".sidebar .name").all_inner_texts()
 
 
-def test_models_are_in_the_order_of_their_numbers_and_the_chosen_one_is_in_view(
-    served: Running, visit: Visit
-) -> None:
+def test_models_are_sorted_and_selected_one_is_in_view(served: Running, visit: Visit) -> None:
     page = visit(address(served, "model-38"), viewport={"width": 1280, "height": 500})
     page.get_by_role("heading", name="model-38", exact=True).wait_for()
     numbered = [name for name in names(page) if name.startswith("model-")]
@@ -45,7 +43,7 @@ def test_models_are_in_the_order_of_their_numbers_and_the_chosen_one_is_in_view(
     assert page.evaluate("scrollY") == 0
 
 
-def test_a_model_shows_the_graph_of_what_it_calls(served: Running, visit: Visit) -> None:
+def test_model_shows_its_call_graph(served: Running, visit: Visit) -> None:
     page = visit(address(served, "loudest"))
     graph = page.get_by_role("navigation", name="Models that this one calls")
     graph.wait_for()
@@ -55,7 +53,7 @@ def test_a_model_shows_the_graph_of_what_it_calls(served: Running, visit: Visit)
     page.get_by_role("heading", name="louder", exact=True).wait_for()
 
 
-def test_a_model_that_is_chosen_with_the_keyboard_keeps_the_focus(served: Running, visit: Visit) -> None:
+def test_keyboard_selection_keeps_focus(served: Running, visit: Visit) -> None:
     page = visit(address(served, "plan"))
     link = page.get_by_role("navigation", name="Models").get_by_role("link", name="model-2 ready", exact=True)
     link.focus()
@@ -66,7 +64,7 @@ def test_a_model_that_is_chosen_with_the_keyboard_keeps_the_focus(served: Runnin
     focus_is(page, "each.querySelector('.name')?.textContent === 'model-3'")
 
 
-def test_a_stream_of_pictures_shows_the_newest_whole_and_in_place(served: Running, visit: Visit) -> None:
+def test_image_stream_updates_one_image(served: Running, visit: Visit) -> None:
     page = visit(address(served, "frames"))
     page.get_by_label("count").fill("12")
     run(page)
@@ -99,7 +97,7 @@ COUNTING = """() => {
 
 
 @pytest.mark.parametrize("tab", ["form", "chat"])
-def test_two_hundred_thousand_tokens_are_painted_in_pieces(served: Running, visit: Visit, tab: str) -> None:
+def test_200_000_tokens_are_rendered_in_batches(served: Running, visit: Visit, tab: str) -> None:
     """A text that grows is one node of bounded size: a longer one would be laid out anew for each frame."""
     page = visit(address(served, "flood", tab=tab))
     page.get_by_role("heading", name="flood", exact=True).wait_for()
@@ -125,14 +123,14 @@ def test_two_hundred_thousand_tokens_are_painted_in_pieces(served: Running, visi
     assert page.evaluate("window.turns") > 10  # the page was alive meanwhile
 
 
-def test_a_chat_shows_markdown_and_no_html(served: Running, visit: Visit) -> None:
+def test_chat_renders_markdown_without_html(served: Running, visit: Visit) -> None:
     page = visit(address(served, "talk", tab="chat"))
     message = page.get_by_role("textbox", name="Message")
     message.fill("go")
     message.press("Enter")
     page.locator(".message.assistant .note[data-state=done]").wait_for()
     said = page.locator(".message.assistant .markdown")  # blocks out of view have no inner text
-    assert said.locator("h4").text_content() == "A title"
+    assert said.locator("h3").text_content() == "A title"
     assert [said.locator(tag).first.text_content() for tag in ("strong", "em", "p code", "blockquote")] == [
         "bold",
         "slanted",
@@ -168,7 +166,7 @@ WITHOUT_TLS = """async () => {
 }"""
 
 
-def test_outputs_and_responses_are_copied_as_they_came(served: Running, visit: Visit) -> None:
+def test_outputs_and_responses_are_copied_unchanged(served: Running, visit: Visit) -> None:
     page = visit(address(served, "talk", tab="chat"))
     message = page.get_by_role("textbox", name="Message")
     message.fill("go")
@@ -190,7 +188,7 @@ def test_outputs_and_responses_are_copied_as_they_came(served: Running, visit: V
     assert json.loads(copied(page)) == {"budget": 2.5, "depth": 3}
 
 
-def test_a_pydantic_argument_is_shown_with_its_defaults(served: Running, visit: Visit) -> None:
+def test_pydantic_argument_is_shown_with_defaults(served: Running, visit: Visit) -> None:
     page = visit(address(served, "plan"))
     group = page.get_by_role("group", name="plan")
     goal, budget = group.get_by_label("goal"), group.get_by_label("budget")
@@ -216,7 +214,7 @@ def sent(page: Any) -> Any:
     return asked.value.post_data_json
 
 
-def test_each_field_of_a_model_has_the_control_of_its_type(served: Running, visit: Visit) -> None:
+def test_pydantic_fields_have_controls_of_their_type(served: Running, visit: Visit) -> None:
     page = visit(address(served, "parcel"))
     tree = page.get_by_role("group", name="tree")
     tree.get_by_text("In kilograms.").wait_for()
@@ -265,7 +263,7 @@ def test_each_field_of_a_model_has_the_control_of_its_type(served: Running, visi
     assert sent(page) == {"tree": second["tree"]}
 
 
-def test_examples_of_the_docstring_fill_the_form(served: Running, visit: Visit) -> None:
+def test_docstring_examples_fill_the_form(served: Running, visit: Visit) -> None:
     page = visit(address(served, "search"))
     text, limit = page.get_by_label("text", exact=True), page.get_by_label("limit", exact=True)
     assert (text.input_value(), limit.input_value()) == ('a, "quoted" one', "3")
@@ -276,7 +274,7 @@ def test_examples_of_the_docstring_fill_the_form(served: Running, visit: Visit) 
     assert page.locator(".outputs").inner_text() == "it's 3 True [0.5, -1.0]"
 
 
-def test_the_form_keeps_the_focus_when_a_stream_ends(served: Running, visit: Visit) -> None:
+def test_form_keeps_focus_when_stream_ends(served: Running, visit: Visit) -> None:
     page = visit(address(served, "talk", tab="chat"))
     message = page.get_by_role("textbox", name="Message")
     message.fill("go")
@@ -286,7 +284,7 @@ def test_the_form_keeps_the_focus_when_a_stream_ends(served: Running, visit: Vis
     focus_is(page, "each.placeholder === 'Write a message'")
 
 
-def test_what_is_drawn_again_keeps_the_focus(served: Running, visit: Visit) -> None:
+def test_redraw_keeps_focus(served: Running, visit: Visit) -> None:
     def change(route: Any) -> None:
         response = route.fetch()
         document = response.json()
@@ -317,7 +315,7 @@ def test_what_is_drawn_again_keeps_the_focus(served: Running, visit: Visit) -> N
     focus_is(page, "each.localName === 'h1'")
 
 
-def test_nothing_is_ready_before_it_is_known_what_failed(served: Running, visit: Visit) -> None:
+def test_page_waits_for_load_state(served: Running, visit: Visit) -> None:
     page = visit("about:blank")
     held: list[Any] = []
     page.route("**/v2/repository/index", lambda route: held.append(route))

@@ -106,9 +106,7 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.mark.parametrize("model", FUNCTIONS)
-def test_the_form_of_a_function_is_filled_in(
-    functions: Running, visit: Callable[..., Any], model: str
-) -> None:
+def test_function_form_is_prefilled(functions: Running, visit: Callable[..., Any], model: str) -> None:
     page = visit(address(functions, model))
     run(page)
     note = page.locator(".card.result .note")
@@ -117,7 +115,7 @@ def test_the_form_of_a_function_is_filled_in(
 
 @pytest.mark.parametrize("model", FUNCTIONS)
 @pytest.mark.parametrize("action", ["infer", "generate", "infer_stream", "generate_stream"])
-def test_the_example_of_the_document_is_taken(functions: Running, model: str, action: str) -> None:
+def test_openapi_example_is_accepted(functions: Running, model: str, action: str) -> None:
     if (model == "counted") != action.endswith("stream"):
         return
     document = httpx.get(f"{functions.url}/v2/models/{model}/docs/dataplane.json").json()

@@ -33,7 +33,7 @@ def add(page: Any) -> str:
 
 
 @pytest.mark.parametrize("server", COMMANDS)
-def test_mounted_below_a_prefix(server: str, tmp_path: Path, visit: Visit) -> None:
+def test_page_works_below_prefix(server: str, tmp_path: Path, visit: Visit) -> None:
     running = host(server, "app", write_host(tmp_path), 0)
     try:
         page = visit("about:blank")
@@ -64,7 +64,7 @@ def test_mounted_below_a_prefix(server: str, tmp_path: Path, visit: Visit) -> No
 
 
 @pytest.mark.parametrize("strips", [True, False])
-def test_below_the_path_of_a_proxy(
+def test_page_works_behind_proxy_path(
     models: Path, start: Callable[..., Running], visit: Visit, strips: bool
 ) -> None:
     served = start(models, INFERSTREAM_ROOT_PATH="/ml")
@@ -78,7 +78,7 @@ def test_below_the_path_of_a_proxy(
     page.locator("details.operation").first.wait_for()
 
 
-def test_of_several_front_ends(models: Path, start: Callable[..., Running], visit: Visit) -> None:
+def test_several_front_ends(models: Path, start: Callable[..., Running], visit: Visit) -> None:
     served = start(models, "--frontends", "2")
     for _ in range(3):
         assert add(visit(address(served, "add"))) == "42"
@@ -86,7 +86,9 @@ def test_of_several_front_ends(models: Path, start: Callable[..., Running], visi
     assert len(tags) == 1
 
 
-def test_over_tls(models: Path, tmp_path: Path, start: Callable[..., Running], visit: Visit) -> None:
+def test_page_works_over_tls(
+    models: Path, tmp_path: Path, start: Callable[..., Running], visit: Visit
+) -> None:
     options = Authority(tmp_path / "keys").issue("server")
     (models / "settings.json").write_text(json.dumps({"_custom_rest_server_settings": options}))
     served = start(models)
@@ -94,14 +96,14 @@ def test_over_tls(models: Path, tmp_path: Path, start: Callable[..., Running], v
     assert add(page) == "42"
 
 
-def test_a_closed_repository_still_shows_its_models(
+def test_closed_repository_still_lists_models(
     models: Path, start: Callable[..., Running], visit: Visit
 ) -> None:
     served = start(models, "--host", "0.0.0.0")
     assert add(visit(address(served, "add"))) == "42"
 
 
-def test_the_page_follows_a_reload(models: Path, start: Callable[..., Running], visit: Visit) -> None:
+def test_page_follows_reload(models: Path, start: Callable[..., Running], visit: Visit) -> None:
     served = start(models, "--reload")
     page = visit(address(served, "add"))
     page.get_by_label("a", exact=True).fill("41")
@@ -120,9 +122,7 @@ def test_the_page_follows_a_reload(models: Path, start: Callable[..., Running], 
     assert page.get_by_label("a", exact=True).input_value() == "41"
 
 
-def test_a_server_that_wants_a_key_is_given_one(
-    tmp_path: Path, start: Callable[..., Running], visit: Visit
-) -> None:
+def test_page_authenticates_with_key(tmp_path: Path, start: Callable[..., Running], visit: Visit) -> None:
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "app.py").write_text(
         "from inferstream import App, Headers\n"
@@ -146,9 +146,7 @@ def test_a_server_that_wants_a_key_is_given_one(
     assert page.locator(".outputs").inner_text() == "open"
 
 
-def test_browsers_get_the_page_and_all_others_what_they_got(
-    models: Path, start: Callable[..., Running]
-) -> None:
+def test_page_is_served_only_to_browsers(models: Path, start: Callable[..., Running]) -> None:
     served = start(models)
     for accept in ("*/*", "application/json", ""):
         found = httpx.get(f"{served.url}/", headers={"accept": accept})
@@ -168,7 +166,7 @@ def test_browsers_get_the_page_and_all_others_what_they_got(
     assert httpx.get(f"{served.url}/page/nothing.js").status_code == 404
 
 
-def test_the_page_may_be_off(models: Path, start: Callable[..., Running]) -> None:
+def test_page_can_be_disabled(models: Path, start: Callable[..., Running]) -> None:
     served = start(models, INFERSTREAM_PAGE="false")
     assert httpx.get(f"{served.url}/", headers=HTML).json() == {"status": "alive"}
     for path in ("/docs", "/v2/docs", "/page/page.js", "/v2/models/add/docs"):

@@ -109,7 +109,7 @@ if "GRPC_CLIENTS" in os.environ:
     CALLS["grpc-js"] = grpc_js
 
 
-def test_a_browser_has_100_streams_and_a_websocket_beside_every_other_client(
+def test_browser_has_100_streams_and_websocket_with_other_clients(
     served: Encrypted, visit: Callable[..., Any]
 ) -> None:
     page = visit(f"{served.url}/v2/health/live", ignore_https_errors=True)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.serving import Running, eventually
 
-from .conftest import ODD, address, write_models
+from .conftest import ODD, address, fill_rows, write_models
 from .test_page import png
 
 ROOT = Path(__file__).parents[3]
@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the code runs: with the JavaScript client installed, and a file."""
     folder = tmp_path_factory.mktemp("code")
     (folder / "node_modules").mkdir()
-    (folder / "node_modules" / "inferstream").symlink_to(ROOT / "inferstream" / "javascript")
+    (folder / "node_modules" / "inferstream").symlink_to(ROOT / "inferstream" / "plugins" / "page" / "client")
     (folder / "it's a file.png").write_bytes(png())
     return folder
 
@@ -90,9 +90,9 @@ def test_a_prediction(served: Running, visit: Callable[..., Any], folder: Path) 
     check(page, folder, "42", ALL)
 
 
-def test_a_stream_of_texts(served: Running, visit: Callable[..., Any], folder: Path) -> None:
+def test_text_stream(served: Running, visit: Callable[..., Any], folder: Path) -> None:
     page = visit(address(served, "ticks"))
-    page.get_by_label("prompt").fill(WEIRD)
+    page.get_by_label("prompt", exact=True).fill(WEIRD)
     page.get_by_label("count").fill("3")
     expected = {
         "all": f"{WEIRD} 0 {WEIRD} 1 {WEIRD} 2",
@@ -119,18 +119,18 @@ def test_arrays_by_name_and_as_tensors(served: Running, visit: Callable[..., Any
     expected = {"all": "16.", "JavaScript": "16", "curl": "16.0"}
     check(page, folder, expected, ALL)
     page = visit(address(served, "rows"))
-    page.get_by_label("rows", exact=True).fill("[[1, 2, 3], [4, 5, 6]]")
+    fill_rows(page, [[1, 2, 3], [4, 5, 6]])
     check(page, folder, "15", ALL)
 
 
-def test_a_request_of_tensors(served: Running, visit: Callable[..., Any], folder: Path) -> None:
+def test_tensor_request(served: Running, visit: Callable[..., Any], folder: Path) -> None:
     page = visit(address(served, "undeclared"))
     page.get_by_label("Request").wait_for()
     expected = {"all": "[2. 4. 6.]", "curl": "[2.0,4.0,6.0]", "JavaScript": "[ 2, 4, 6 ]"}
     check(page, folder, expected, ALL)
 
 
-def test_a_stream_of_values_to_a_model(served: Running, visit: Callable[..., Any], folder: Path) -> None:
+def test_value_stream_to_model(served: Running, visit: Callable[..., Any], folder: Path) -> None:
     page = visit(address(served, "total"))
     page.get_by_label("numbers").fill("1\n2.5\n4")
     check(page, folder, "1.0\n3.5\n7.5", {"Python"})
@@ -154,7 +154,7 @@ def test_a_file(served: Running, visit: Callable[..., Any], folder: Path) -> Non
 
 
 def test_names_and_versions_are_quoted(served: Running, visit: Callable[..., Any], folder: Path) -> None:
-    page = visit(address(served, ODD))
+    page = visit(address(served, ODD, tab="form"))
     page.get_by_label("word").fill("here")
     expected = {"all": "here", "JavaScript": "here"}
     check(page, folder, expected, ALL | {"Python: openai"})
@@ -163,7 +163,7 @@ def test_names_and_versions_are_quoted(served: Running, visit: Callable[..., Any
     check(page, folder, "8", ALL)
 
 
-def test_a_key_is_sent_and_never_shown(served: Running, visit: Callable[..., Any]) -> None:
+def test_key_is_sent_and_not_shown(served: Running, visit: Callable[..., Any]) -> None:
     page = visit(address(served, "add"))
     page.get_by_role("button", name="API key").click()
     page.get_by_label("Value").fill("secret")

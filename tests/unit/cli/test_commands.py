@@ -9,8 +9,8 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from inferstream.cli import commands
-from inferstream.ext import Extension, Flag
-from inferstream.extensions import COMMANDS, OURS, Plugin
+from inferstream.ext import Flag
+from inferstream.extensions.entries import COMMANDS, FLAGS, OURS, Plugin
 
 JOINED = """
 import typer
@@ -58,20 +58,20 @@ def called(*arguments: str) -> Result:
     return CliRunner().invoke(app, [*arguments])
 
 
-def test_a_function_is_a_command_with_its_arguments(joined: dict[str, Plugin]) -> None:
+def test_function_is_a_command_with_its_arguments(joined: dict[str, Plugin]) -> None:
     joined["greet"] = plugin("greet", "greet")
     ran = called("greet", "you", "--times", "2")
     assert (ran.exit_code, ran.stdout) == (0, "hello you hello you \n")
     assert "greet" in called("--help").stdout
 
 
-def test_an_application_of_typer_is_a_group(joined: dict[str, Plugin]) -> None:
+def test_typer_app_is_a_command_group(joined: dict[str, Plugin]) -> None:
     joined["group"] = plugin("group", "group")
     assert called("group", "two").stdout == "two of a group\n"
     assert "group" in called("--help").stdout
 
 
-def test_the_server_s_own_command_wins(joined: dict[str, Plugin]) -> None:
+def test_server_command_overrides_plugin_command(joined: dict[str, Plugin]) -> None:
     joined["own"] = plugin("own", "greet")
     assert called("own").stdout == "own\n"
     listed = called("--help")
@@ -86,7 +86,7 @@ def test_the_server_s_own_command_wins(joined: dict[str, Plugin]) -> None:
         ("absent", "has no attribute 'absent'"),
     ],
 )
-def test_what_is_no_command_is_left_out_with_its_reason(
+def test_invalid_command_is_skipped_with_its_reason(
     joined: dict[str, Plugin], value: str, reason: str
 ) -> None:
     joined["broken"] = plugin("broken", value)
@@ -97,24 +97,53 @@ def test_what_is_no_command_is_left_out_with_its_reason(
     assert called("own").stdout == "own\n"
 
 
-def test_an_error_of_ours_is_raised(joined: dict[str, Plugin]) -> None:
+def test_builtin_command_error_is_raised(joined: dict[str, Plugin]) -> None:
     joined["broken"] = plugin("broken", "absent", OURS)
     assert isinstance(called("broken").exception, AttributeError)
 
 
-def test_a_flag_that_the_server_has_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    loud = Extension(
-        "loud", flags={"name": Flag("Another name."), "times": Flag("Times.", int, after="name")}
+@pytest.fixture
+def flags(monkeypatch: pytest.MonkeyPatch) -> dict[str, Flag]:
+    """The flags of an extension `loud` of another package."""
+    joined: dict[str, Flag] = {}
+    monkeypatch.setattr(
+        commands,
+        "flags",
+        lambda: [(Plugin("other", FLAGS, name, "", "loud"), flag) for name, flag in joined.items()],
     )
-    monkeypatch.setattr(commands, "extensions", lambda: {"loud": loud})
-    application, kept = typer.Typer(), []
+    return joined
+
+
+def started(*arguments: str) -> tuple[Result, list[object]]:
+    """A command `start` with the flags of plug-ins, after these arguments."""
+    application, kept = typer.Typer(add_completion=False), []
 
     @application.command(cls=commands.StartCommand)
     def start(context: typer.Context, name: str = "", last: bool = False) -> None:
         kept.append((context.obj, name))
 
-    ran = CliRunner().invoke(application, ["--times", "2", "--name", "n"])
+    return CliRunner().invoke(application, [*arguments]), kept
+
+
+def test_existing_flag_is_skipped(flags: dict[str, Flag]) -> None:
+    flags |= {"name": Flag("Another name."), "times": Flag("Times.", int, after="name")}
+    ran, kept = started("--times", "2", "--name", "n")
     assert (ran.exit_code, kept) == (0, [({"times": 2}, "n")])
     assert ran.stderr == 'warning: extension "loud": there is a flag --name\n'
-    helped = CliRunner().invoke(application, ["--help"]).stdout
+    helped = started("--help")[0].stdout
     assert helped.index("--name") < helped.index("--times") < helped.index("--last")
+
+
+def test_flag_after_missing_flag_is_last_and_reported_at_startup(
+    flags: dict[str, Flag], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+    monkeypatch.setattr(
+        commands, "set_aside", lambda plugin, reason: refused.append(plugin.build_error(reason).message)
+    )
+    flags |= {"times": Flag("Times.", int, after="nam"), "more": Flag("More.", after="times")}
+    assert started("--times", "2")[1] == [({"times": 2, "more": None}, "")]
+    assert refused == [
+        'package other: extension "loud", flags "times" (): there is no such flag; '
+        "available: name, last, times, more"
+    ]

@@ -14,7 +14,7 @@ from inferstream.server.server import Server
 from inferstream.settings import Settings
 
 
-def test_the_packaged_model_is_served_with_the_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packaged_model_is_served_with_the_flags(monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[Any] = []
 
     def start(folder: Path, flags: Flags, watch: bool, say: object) -> int:
@@ -28,14 +28,14 @@ def test_the_packaged_model_is_served_with_the_flags(monkeypatch: pytest.MonkeyP
     assert (flags.settings, watch) == ({"http_port": 5, "host": None}, False)
 
 
-def test_the_lines_name_the_model_at_an_address_that_a_client_here_reaches(
+def test_printed_lines_name_the_model_at_a_reachable_address(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(demo, "show", lambda server, pasted: None)
     server = SimpleNamespace(
         settings=Settings(host="0.0.0.0"), ports={"REST": 8080}, scheme=lambda name: "http://"
     )
-    demo._say(cast(Server, server))
+    demo._show_commands(cast(Server, server))
     said = capsys.readouterr().err
     bodies = re.findall(r"curl -N http://127\.0\.0\.1:8080/\S+ -d '(.*?)'", said, re.S)
     assert len(bodies) == 3

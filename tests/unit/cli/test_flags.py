@@ -30,27 +30,49 @@ def ports(flags: Flags, folder: Path, classic: bool) -> tuple[int, int]:
     ],
     ids=str,
 )
-def test_ports(tmp_path: Path, flags: Flags, classic: tuple[int, int], others: tuple[int, int]) -> None:
+def test_port_flags(tmp_path: Path, flags: Flags, classic: tuple[int, int], others: tuple[int, int]) -> None:
     assert (ports(flags, tmp_path, True), ports(flags, tmp_path, False)) == (classic, others)
 
 
-def test_the_file_and_the_environment_say_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_port_settings_override_transport_flag_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INFERSTREAM_HTTP_PORT", "5")
     (tmp_path / "settings.json").write_text(json.dumps({"grpc_port": 4}))
     for transport in (None, "grpc", "jsonrpc", "both"):
         assert ports(Flags({}, {"transport": transport}), tmp_path, True) == (5, 4)
 
 
-def test_wrong_flags(tmp_path: Path) -> None:
+def test_invalid_flags_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings, match='--transport "http" is not grpc, jsonrpc or both'):
         Flags({}, {"transport": "http"}).load_settings(tmp_path, True)
     with pytest.raises(InvalidSettings, match="--port and --grpc-port are the same port here"):
         Flags({"grpc_port": 1}, {"port": 2}).load_settings(tmp_path, True)
-    with pytest.raises(InvalidSettings, match="--port and --http-port are the same port here"):
+    with pytest.raises(InvalidSettings, match="--port and --http-port are the same port"):
         Flags({"http_port": 1}, {"port": 2}).load_settings(tmp_path, False)
 
 
-def test_a_certificate_is_for_all_ports_beside_their_other_options(tmp_path: Path) -> None:
+def test_plugin_flag_sets_a_setting(tmp_path: Path) -> None:
+    assert Flags({}, {"offline": None, "sources": True}).start(False).flags == {"sources": True}
+    with pytest.raises(InvalidSettings, match="--no-such: the plug-in that adds this flag has no setting"):
+        Flags({}, {"no_such": "x"}).load_settings(tmp_path, False)
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (Flags({"parallel_workers": -1}), "--workers"),
+        (Flags({"http_port": -1}), "--http-port"),
+        (Flags({}, {"port": -1}), "--port"),
+        (Flags({}, {"kafka_group": 1}), "--kafka-group"),
+    ],
+    ids=str,
+)
+def test_flag_error_names_the_flag_and_no_file(tmp_path: Path, flags: Flags, named: str) -> None:
+    (tmp_path / "settings.json").write_text(json.dumps({"strict": True}))
+    with pytest.raises(InvalidSettings, match=f"^{named} (-1|1): must be"):
+        flags.load_settings(tmp_path, False)
+
+
+def test_certificate_applies_to_all_ports_with_their_options(tmp_path: Path) -> None:
     custom = {"_custom_rest_server_settings": {"backlog": 7, "ssl_keyfile": "old"}}
     (tmp_path / "settings.json").write_text(json.dumps(custom))
     options = tls_options(Path("cert.pem"), Path("/keys/key.pem"))
@@ -73,25 +95,25 @@ def test_a_certificate_is_for_all_ports_beside_their_other_options(tmp_path: Pat
         ({"grpc_port": 5}, {}, (8080, None, 8080)),
     ],
 )
-def test_one_port_is_that_of_rest(tmp_path: Path, given: dict, flags: dict, ports: tuple) -> None:
+def test_single_port_is_the_rest_port(tmp_path: Path, given: dict, flags: dict, ports: tuple) -> None:
     (tmp_path / "settings.json").write_text(json.dumps(given))
     settings = Flags(flags, one_port=True).load_settings(tmp_path, False)
     assert (settings.http_port, settings.grpc_port, settings.metrics_port) == ports
     assert settings.one_port
 
 
-def test_one_port_and_another_for_grpc_are_two(tmp_path: Path) -> None:
+def test_single_port_with_separate_grpc_port_is_two_ports(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings, match="--one-port and --grpc-port are two ports"):
         Flags({"grpc_port": 9}, one_port=True).load_settings(tmp_path, False)
 
 
-def test_two_free_ports_are_two() -> None:
+def test_two_free_ports_are_different() -> None:
     assert not Settings(http_port=0, grpc_port=0).one_port
     assert Settings(http_port=0, grpc_port=None).one_port
 
 
 @pytest.mark.parametrize("variable", ["AIP_HTTP_PORT", "SAGEMAKER_BIND_TO_PORT"])
-def test_a_platform_chooses_the_port_unless_somebody_has(
+def test_platform_port_is_used_unless_a_port_is_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.setenv(variable, "7")
@@ -105,6 +127,6 @@ def test_a_platform_chooses_the_port_unless_somebody_has(
         Flags({}).load_settings(tmp_path, False)
 
 
-def test_a_name_is_that_of_the_only_model(tmp_path: Path) -> None:
+def test_model_name_flag_applies_to_the_only_model(tmp_path: Path) -> None:
     settings = Flags({}, model_name="iris").load_settings(tmp_path, False)
     assert settings.model_repository_implementation_args == {"name": "iris"}

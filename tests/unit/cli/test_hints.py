@@ -10,7 +10,7 @@ import pytest
 from annotated_types import Ge, Gt, Lt, MaxLen, MultipleOf
 
 from inferstream import App, InferenceRequest, InferenceResponse, MLModel, ModelSettings, TensorInput
-from inferstream.cli.hints import MOST_NUMBERS, hints
+from inferstream.cli.hints import MAX_NUMBERS, hints
 from inferstream.testing import run
 
 URL = "http://127.0.0.1:8080"
@@ -43,7 +43,7 @@ async def pasted(served: Any) -> list[tuple[str, str]]:
     return calls
 
 
-async def test_a_call_and_a_stream_have_a_command_each() -> None:
+async def test_unary_and_streaming_models_have_one_command_each() -> None:
     assert await pasted(app) == [
         ("/v2/models/add/generate", '{"a": 1, "word": "What is the capital?"}'),
         ("/v2/models/count/generate_stream", '{"n": 1}'),
@@ -56,7 +56,7 @@ class Texts(MLModel):
             yield "word"
 
 
-async def test_a_model_of_texts_comes_first_and_has_a_chat() -> None:
+async def test_text_model_is_listed_first_and_has_a_chat_command() -> None:
     text = {"datatype": "BYTES", "shape": [1]}
     texts = ModelSettings(
         name="with 'quotes'",
@@ -78,8 +78,8 @@ class Tensors(MLModel):
         return InferenceResponse(model_name=self.name, outputs=[])
 
 
-@pytest.mark.parametrize(("size", "shown"), [(MOST_NUMBERS, True), (MOST_NUMBERS + 1, False)])
-async def test_tensors_are_sent_where_they_are_short(size: int, shown: bool) -> None:
+@pytest.mark.parametrize(("size", "shown"), [(MAX_NUMBERS, True), (MAX_NUMBERS + 1, False)])
+async def test_only_small_tensors_have_a_command(size: int, shown: bool) -> None:
     settings = ModelSettings(
         name="m",
         implementation=Tensors,
@@ -90,7 +90,7 @@ async def test_tensors_are_sent_where_they_are_short(size: int, shown: bool) -> 
     assert all(f'"shape": [1, {size}]' in body for _, body in calls)
 
 
-async def test_a_model_that_takes_other_values_has_no_command() -> None:
+async def test_model_with_unsupported_values_has_no_command() -> None:
     bounded = App()
 
     @bounded.model
@@ -103,7 +103,7 @@ async def test_a_model_that_takes_other_values_has_no_command() -> None:
     assert await pasted([bounded, Undeclared]) == []
 
 
-async def test_a_command_keeps_to_the_bounds_of_its_values() -> None:
+async def test_command_respects_value_bounds() -> None:
     bounded = App()
 
     @bounded.model
@@ -113,7 +113,7 @@ async def test_a_command_keeps_to_the_bounds_of_its_values() -> None:
     assert await pasted(bounded) == [("/v2/models/far/generate", '{"a": 5, "b": 1.0}')]
 
 
-async def test_bounds_that_make_no_sense_make_no_command() -> None:
+async def test_contradictory_bounds_give_no_command() -> None:
     odd = {"schema": '{"minimum": "x", "multipleOf": 0}'}
     settings = ModelSettings(
         name="m",
@@ -123,7 +123,7 @@ async def test_bounds_that_make_no_sense_make_no_command() -> None:
     assert await pasted(settings) == []
 
 
-async def test_words_that_a_model_refuses_make_no_command() -> None:
+async def test_no_command_if_the_example_prompt_is_refused() -> None:
     bounded = App()
 
     @bounded.model
@@ -133,7 +133,7 @@ async def test_words_that_a_model_refuses_make_no_command() -> None:
     assert await pasted(bounded) == []
 
 
-async def test_a_function_that_takes_a_matrix_gets_one() -> None:
+async def test_function_with_a_matrix_gets_a_matrix() -> None:
     matrices = App()
 
     @matrices.model

@@ -10,9 +10,7 @@ Said = pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("template", templates())
-def test_the_commands_that_are_said_are_those_of_the_folder(
-    template: str, tmp_path: Path, capsys: Said
-) -> None:
+def test_printed_commands_use_the_created_folder(template: str, tmp_path: Path, capsys: Said) -> None:
     folder = tmp_path / "my model"
     assert run(folder, template) == 0
     said = capsys.readouterr()
@@ -23,7 +21,7 @@ def test_the_commands_that_are_said_are_those_of_the_folder(
     assert (folder / "README.md").read_text().startswith("# my model\n")
 
 
-def test_a_template_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path, capsys: Said) -> None:
+def test_unknown_template_is_refused_with_available_ones(tmp_path: Path, capsys: Said) -> None:
     assert run(tmp_path / "m", "prdict") == 1
     assert capsys.readouterr().err == (
         f'error: there is no template "prdict"; there are: {", ".join(templates())}\n'
@@ -31,7 +29,7 @@ def test_a_template_that_is_not_there_is_refused_with_those_that_are(tmp_path: P
     assert not (tmp_path / "m").exists()
 
 
-def test_a_file_that_is_there_stays_and_nothing_is_written(tmp_path: Path, capsys: Said) -> None:
+def test_existing_file_is_kept_and_nothing_is_written(tmp_path: Path, capsys: Said) -> None:
     (tmp_path / "model.py").write_text("mine")
     assert run(tmp_path, "predict") == 1
     assert f"{tmp_path} has model.py already; nothing was written" in capsys.readouterr().err
@@ -39,7 +37,7 @@ def test_a_file_that_is_there_stays_and_nothing_is_written(tmp_path: Path, capsy
     assert (tmp_path / "model.py").read_text() == "mine"
 
 
-def test_a_folder_whose_name_no_model_may_have_is_refused(tmp_path: Path, capsys: Said) -> None:
+def test_folder_with_invalid_model_name_is_refused(tmp_path: Path, capsys: Said) -> None:
     assert run(tmp_path / "a\nb", "predict") == 1
     assert "not a usable model name" in capsys.readouterr().err
     assert [*tmp_path.iterdir()] == []

@@ -31,7 +31,7 @@ def problems(root: Path, *flags: str) -> dict[str, list[str]]:
     return {found["source"]: found["problems"] for found in listed(root, *flags)[1]["models"]}
 
 
-def test_a_good_folder_is_listed_and_exits_0(tmp_path: Path) -> None:
+def test_valid_folder_is_listed_with_exit_code_0(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text('{"parallel_workers": 2}')
     model(tmp_path, "a", {"implementation": "good.Good", "parameters": {"version": "3"}}, good=GOOD)
     model(tmp_path, "b", {"implementation": "good.Good", "parallel_workers": 0}, good=GOOD)
@@ -62,14 +62,14 @@ def test_a_good_folder_is_listed_and_exits_0(tmp_path: Path) -> None:
         ({"implementation": "good.Bad"}, "module good has no class Bad"),
         ({"implementation": "absent.Good"}, "there is no module absent"),
         ({"implementation": "broken.Good"}, "broken.py line 1 is not Python"),
-        ({"implementation": "Good"}, "not of the form module.Class"),
+        ({"implementation": "Good"}, "write module.Class, or the name of a runtime"),
         ({"implementation": "good.Good", "name": "../x"}, "not a usable model name"),
         ({"implementation": "good.Good", "parameters": {"environment_tarball": "e.tar.gz"}}, "is not there"),
         ({"implementation": "good.Good", "parameters": {"environment_tarball": "good.py"}}, "not a tar"),
         ({"implementation": "good.Good", "parameters": {"environment_path": "env"}}, "has no bin/python"),
     ],
 )
-def test_each_fault_is_named_and_exits_1(tmp_path: Path, settings: dict | str, problem: str) -> None:
+def test_every_error_is_named_with_exit_code_1(tmp_path: Path, settings: dict | str, problem: str) -> None:
     model(tmp_path, "m", settings, good=GOOD, broken="class Good(:\n")
     code, found = listed(tmp_path)
     assert code == 1
@@ -81,7 +81,7 @@ def test_each_fault_is_named_and_exits_1(tmp_path: Path, settings: dict | str, p
     assert f"m/model-settings.json: {only}" in shown.stdout
 
 
-def test_twins_are_both_blamed(tmp_path: Path) -> None:
+def test_duplicate_models_are_both_reported(tmp_path: Path) -> None:
     for at in ("a", "b"):
         model(tmp_path, at, {"implementation": "good.Good", "name": "same"}, good=GOOD)
     found = problems(tmp_path)
@@ -89,7 +89,7 @@ def test_twins_are_both_blamed(tmp_path: Path) -> None:
     assert "a/model-settings.json" in found["b/model-settings.json"][0]
 
 
-def test_the_server_s_own_settings_are_checked(tmp_path: Path) -> None:
+def test_server_settings_are_checked(tmp_path: Path) -> None:
     model(tmp_path, "m", {"implementation": "good.Good"}, good=GOOD)
     for text, problem in (
         ("{", "line 1"),
@@ -102,7 +102,7 @@ def test_the_server_s_own_settings_are_checked(tmp_path: Path) -> None:
         assert problem in found["problems"][0]
 
 
-def test_code_runs_only_when_asked(tmp_path: Path) -> None:
+def test_code_runs_only_on_request(tmp_path: Path) -> None:
     witness = tmp_path / "ran"
     code = f"open({str(witness)!r}, 'w').close()\nprint('noise')\nraise RuntimeError('no licence')\nclass Good: pass\n"
     model(tmp_path / "models", "m", {"implementation": "good.Good"}, good=code)
@@ -114,14 +114,15 @@ def test_code_runs_only_when_asked(tmp_path: Path) -> None:
     assert witness.exists()
 
 
-def test_importing_sees_what_is_no_model(tmp_path: Path) -> None:
+def test_import_finds_invalid_models(tmp_path: Path) -> None:
     model(tmp_path, "m", {"implementation": "good.Good"}, good="class Good: pass\n")
     assert problems(tmp_path, "--import")["m/model-settings.json"] == [
-        'implementation "good.Good" is not a subclass of MLModel'
+        'implementation "good.Good" is not a subclass of MLModel; hint: write `from inferstream import MLModel` '
+        "and `class Good(MLModel)`"
     ]
 
 
-def test_a_model_with_its_own_environment_may_name_what_only_that_has(tmp_path: Path) -> None:
+def test_model_with_its_own_environment_may_name_its_packages(tmp_path: Path) -> None:
     folder = model(
         tmp_path, "m", {"implementation": "absent.Model", "parameters": {"environment_tarball": "e.tar.gz"}}
     )
@@ -132,16 +133,21 @@ def test_a_model_with_its_own_environment_may_name_what_only_that_has(tmp_path: 
     assert found["models"][0]["workers"] == 1
 
 
-def test_a_model_described_in_variables_alone_is_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model_described_by_variables_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLSERVER_MODEL_IMPLEMENTATION", "json.JSONDecoder")
     monkeypatch.setenv("MLSERVER_MODEL_NAME", "single")
     code, found = listed(tmp_path)
     assert (code, found["models"][0]["source"]) == (0, "environment")
 
 
-def test_no_folder_is_one_line(tmp_path: Path) -> None:
+def test_missing_folder_is_a_one_line_error(tmp_path: Path) -> None:
     ran = CliRunner().invoke(app, ["models", str(tmp_path / "none")])
     assert ran.exit_code == 1
-    assert ran.stderr.strip().endswith("; an app is app.py or module:app")
+    assert "hint: name a folder, a file such as app.py or model.joblib, or module:app; " in ran.stderr
+
+
+@pytest.mark.parametrize("variable", ["INFERSTREAM_MODELS_DIR", "MLSERVER_MODELS_DIR"])
+def test_folder_of_variable_is_read_without_argument(tmp_path: Path, variable: str) -> None:
+    model(tmp_path, "good", {"implementation": "good.Good"}, good=GOOD)
+    found = CliRunner(env={variable: str(tmp_path)}).invoke(app, ["models", "--json"])
+    assert [each["name"] for each in json.loads(found.stdout)["models"]] == ["good"]

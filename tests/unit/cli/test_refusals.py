@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from inferstream.cli.refusals import told
+from inferstream.cli.refusals import report_errors
 from inferstream.errors import InvalidSettings
 
 
-@told
+@report_errors
 def read(path: Path, code: int = 0) -> int:
     """Read a file."""
     if path.name == "wrong":
@@ -17,7 +17,7 @@ def read(path: Path, code: int = 0) -> int:
     return code
 
 
-def test_what_is_refused_is_a_line_and_the_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusal_is_one_line_with_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert read(Path("wrong")) == 1
     assert capsys.readouterr() == ("", "error: the name is wrong\n")
     missing = tmp_path / "missing"
@@ -25,7 +25,7 @@ def test_what_is_refused_is_a_line_and_the_code_1(tmp_path: Path, capsys: pytest
     assert capsys.readouterr() == ("", f"error: {missing}: No such file or directory\n")
 
 
-def test_the_code_of_a_command_and_its_other_errors_pass(tmp_path: Path) -> None:
+def test_exit_codes_and_other_errors_propagate(tmp_path: Path) -> None:
     assert read(Path(__file__), code=3) == 3
     with pytest.raises(AttributeError):
         read(None)  # type: ignore[arg-type]

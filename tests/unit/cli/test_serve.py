@@ -29,12 +29,12 @@ def threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "inferstream-server"}
 
 
-async def test_an_event_loop_that_runs_is_named() -> None:
+async def test_running_event_loop_is_reported() -> None:
     with pytest.raises(InvalidSettings, match=r"serve\(\) blocks, and an event loop runs in this thread"):
         serve(app)
 
 
-async def test_a_server_in_the_background_serves_code_of_a_running_loop() -> None:
+async def test_background_server_serves_code_of_a_running_loop() -> None:
     before = threads()
     with serve(app, background=True) as url:
         with Client(url) as client:
@@ -44,7 +44,7 @@ async def test_a_server_in_the_background_serves_code_of_a_running_loop() -> Non
     eventually(lambda: threads() == before)
 
 
-def test_it_serves_until_it_is_stopped_on_ports_that_were_free() -> None:
+def test_server_runs_on_free_ports_until_stopped() -> None:
     first, second = serve(app, background=True), serve(app, background=True)
     try:
         assert first.url != second.url
@@ -60,7 +60,7 @@ def test_it_serves_until_it_is_stopped_on_ports_that_were_free() -> None:
         second.stop()
 
 
-def test_a_model_that_does_not_load_raises_in_strict_mode() -> None:
+def test_failed_model_raises_in_strict_mode() -> None:
     before = threads()
     with pytest.raises(ModelLoadFailed, match="no weights"):
         serve(Broken, background=True, strict=True)

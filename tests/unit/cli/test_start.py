@@ -47,26 +47,26 @@ def ended(quiet: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[i
     return run
 
 
-def test_files_that_are_elsewhere_are_not_watched(ended: Any) -> None:
+def test_remote_files_cannot_be_watched(ended: Any) -> None:
     code, said = ended("https://models.test/m.tar.gz", Flags({}), watch=True)
     assert code == 1
     assert said.startswith("error: --reload is for folders; `repository_poll`")
 
 
-def test_an_app_names_its_models_itself(ended: Any, tmp_path: Path) -> None:
+def test_model_name_flag_is_refused_for_an_app(ended: Any, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(FUNCTIONS)
     code, said = ended(str(tmp_path / "app.py"), Flags({}, model_name="other"))
     assert (code, said) == (1, "error: --model-name is for a folder with one model; an app names its own")
 
 
-def test_a_wrong_setting_is_the_last_word(ended: Any, tmp_path: Path) -> None:
+def test_invalid_setting_is_the_last_line(ended: Any, tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text('{"http_port": "x"}')
     code, said = ended(tmp_path, Flags({}))
     assert code == 1
     assert "http_port" in said
 
 
-def test_settings_where_the_command_runs_do_not_count_for_another_folder(
+def test_working_directory_settings_are_ignored_for_another_folder(
     quiet: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(start, "_serve", lambda *_: False)
@@ -85,8 +85,28 @@ def test_settings_where_the_command_runs_do_not_count_for_another_folder(
     assert said not in caplog.text
 
 
+def test_app_next_to_models_is_logged(
+    quiet: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(start, "_serve", lambda *_: False)
+    monkeypatch.setattr(start, "_end", lambda code, message=None: code)
+    caplog.set_level(logging.WARNING, "inferstream.settings")
+    file = tmp_path / "app.py"
+    file.write_text(FUNCTIONS)
+    assert start.run(tmp_path, Flags({}), False) == 0
+    assert "is not served" not in caplog.text
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model-settings.json").write_text('{"implementation": "app.Model"}')
+    assert start.run(tmp_path, Flags({}), False) == 0
+    said = f"{file} is not served, because its folder has models; hint: server start {file}"
+    assert caplog.text.count(said) == 1
+    file.write_text("class Model: ...")
+    assert start.run(tmp_path, Flags({}), False) == 0
+    assert caplog.text.count("is not served") == 1
+
+
 @pytest.mark.parametrize(("killed", "code"), [(False, 0), (True, 1)])
-def test_the_code_says_whether_a_worker_had_to_be_killed(
+def test_exit_code_reflects_killed_workers(
     ended: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool, code: int
 ) -> None:
     served: list[Any] = []
@@ -112,7 +132,7 @@ def missing() -> ValueError:
         (AssertionError(), "AssertionError"),
     ],
 )
-def test_a_configuration_of_logging_that_fails_is_one_line(
+def test_invalid_logging_configuration_is_one_line(
     monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
 ) -> None:
     def fail(*_: object) -> None:
@@ -125,7 +145,7 @@ def test_a_configuration_of_logging_that_fails_is_one_line(
 
 
 @pytest.mark.parametrize(("given", "shown"), [(None, True), (False, False)])
-def test_calls_are_shown_in_a_terminal_unless_the_settings_say(
+def test_calls_are_shown_in_a_terminal_by_default(
     quiet: None, monkeypatch: pytest.MonkeyPatch, given: bool | None, shown: bool
 ) -> None:
     monkeypatch.setattr(start, "is_terminal", lambda stream: True)
@@ -147,7 +167,7 @@ class Timers(list[Any]):
         assert self.daemon, "the process would wait for it"
 
 
-def test_the_first_signal_stops_and_the_second_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_signal_stops_and_second_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     timers, stops, codes = Timers(), [], []
     monkeypatch.setattr(threading, "Timer", timers)
     monkeypatch.setattr(os, "_exit", codes.append)
@@ -155,7 +175,7 @@ def test_the_first_signal_stops_and_the_second_ends_the_process(monkeypatch: pyt
     signalled = start.Signalled()
     handlers = signalled.handlers()
     assert handlers[signal.SIGHUP]() is None
-    signalled.stop(lambda: stops.append(1), watchdog)
+    signalled.set_stop(lambda: stops.append(1), watchdog)
     handlers[signal.SIGTERM]()
     assert (len(stops), codes) == (1, [])
     assert [timer[0] for timer in timers] == [9.0]
@@ -163,7 +183,7 @@ def test_the_first_signal_stops_and_the_second_ends_the_process(monkeypatch: pyt
     assert codes == [130]
 
 
-def test_a_watchdog_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watchdog_starts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     timers = Timers()
     monkeypatch.setattr(threading, "Timer", timers)
     watchdog = start.Watchdog(9.0)
@@ -176,16 +196,16 @@ def test_a_watchdog_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ("limits", "raised"),
     [
         ((1024, 4096), [(4096, 4096)]),
-        ((1024, resource.RLIM_INFINITY), [(start.MOST_FILES, resource.RLIM_INFINITY)]),
-        ((start.MOST_FILES, resource.RLIM_INFINITY), []),
+        ((1024, resource.RLIM_INFINITY), [(start.MAX_FILES, resource.RLIM_INFINITY)]),
+        ((start.MAX_FILES, resource.RLIM_INFINITY), []),
         ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), []),
     ],
 )
-def test_files_may_be_open_up_to_the_hard_limit_and_a_bound(
+def test_open_file_limit_is_raised_up_to_a_bound(
     monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], raised: list[tuple[int, int]]
 ) -> None:
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda kind: limits)
     monkeypatch.setattr(resource, "setrlimit", lambda kind, wanted: asked.append(wanted))
-    start._allow_open_files()
+    start._raise_open_file_limit()
     assert asked == raised

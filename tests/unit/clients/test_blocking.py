@@ -16,7 +16,7 @@ def blocking(transport: Scripted) -> Client:
     return found
 
 
-def test_the_blocking_client_does_the_same() -> None:
+def test_blocking_client_behaves_the_same() -> None:
     transport = Scripted(number(1), number(2), number(3), None)
     with blocking(transport) as asking:
         assert asking.predict("m", a=1) == 1
@@ -27,7 +27,7 @@ def test_the_blocking_client_does_the_same() -> None:
     assert transport.closed == 2  # the stream and the client
 
 
-def test_leaving_a_blocking_stream_closes_it() -> None:
+def test_closing_a_blocking_stream_closes_the_call() -> None:
     transport = Scripted(number(1), "wait")
     for item in blocking(transport).stream("m", a=1):
         assert item == 1
@@ -35,7 +35,7 @@ def test_leaving_a_blocking_stream_closes_it() -> None:
     assert transport.closed == 1
 
 
-def test_threads_share_a_blocking_client() -> None:
+def test_threads_can_share_a_blocking_client() -> None:
     transport = Scripted(*map(number, range(200)))
     asking = blocking(transport)
     found: list[int] = []
@@ -51,7 +51,7 @@ def test_threads_share_a_blocking_client() -> None:
     assert len(transport.fetched) == 1
 
 
-def test_a_blocking_iterator_that_fails_ends_the_call_with_its_error() -> None:
+def test_failing_blocking_iterator_ends_the_call_with_its_error() -> None:
     def values():
         yield 1
         raise KeyError("mine")
@@ -60,7 +60,7 @@ def test_a_blocking_iterator_that_fails_ends_the_call_with_its_error() -> None:
         list(blocking(Scripted(number(1), number(2), number(3))).stream("m", a=values()))
 
 
-def test_a_forked_process_makes_clients_of_its_own() -> None:
+def test_forked_process_creates_its_own_clients() -> None:
     """A fork has no thread with an event loop, and would wait for it forever."""
     code = (
         "import os\n"

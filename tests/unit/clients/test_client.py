@@ -23,7 +23,7 @@ def client(transport: Scripted, **options: object) -> AsyncClient:
     return found
 
 
-async def test_metadata_are_fetched_once_for_each_model_and_version() -> None:
+async def test_metadata_is_fetched_once_per_model_version() -> None:
     transport = Scripted(*map(number, range(12)))
     asking = client(transport)
     found = await asyncio.gather(*(asking.predict("m", a=1) for _ in range(10)))
@@ -34,7 +34,7 @@ async def test_metadata_are_fetched_once_for_each_model_and_version() -> None:
     assert transport.calls[-1].model == ("m", "2")
 
 
-async def test_types_of_an_app_need_no_metadata() -> None:
+async def test_app_types_need_no_metadata() -> None:
     transport = Scripted(number(3))
     assert await client(transport, app=app).predict("add", a=1) == 3
     assert await client(Scripted(number(4)), app="tests.client_app:app").predict("add", a=1) == 4
@@ -42,7 +42,7 @@ async def test_types_of_an_app_need_no_metadata() -> None:
 
 
 @pytest.mark.parametrize("failure", [REFUSED, BUSY])
-async def test_what_has_not_begun_is_repeated(failure: CallFailed) -> None:
+async def test_unstarted_call_is_retried(failure: CallFailed) -> None:
     transport = Scripted(failure, failure, number(1))
     assert await client(transport).predict("m", a=1) == 1
     assert len(transport.calls) == 3
@@ -61,20 +61,20 @@ async def test_what_has_not_begun_is_repeated(failure: CallFailed) -> None:
         CallTimedOut("late", status=504),
     ],
 )
-async def test_what_may_have_begun_is_not_repeated(failure: CallFailed) -> None:
+async def test_possibly_started_call_is_not_retried(failure: CallFailed) -> None:
     transport = Scripted(failure, number(1))
     with pytest.raises(type(failure)):
         await client(transport).predict("m", a=1)
     assert len(transport.calls) == 1
 
 
-async def test_a_pause_that_would_pass_the_limit_is_not_made() -> None:
+async def test_retry_pause_beyond_the_limit_is_skipped() -> None:
     later = CallFailed("full", retryable=True, retry_after=60, status=429)
     with pytest.raises(CallFailed, match="full"):
         await asyncio.wait_for(client(Scripted(later, number(1)), timeout=5).predict("m", a=1), 3)
 
 
-async def test_the_limit_of_a_call_is_told_and_kept() -> None:
+async def test_call_limit_is_sent_and_enforced() -> None:
     transport = Scripted(number(1), "wait")
     asking = client(transport, timeout=7)
     await asking.predict("m", a=1)
@@ -86,7 +86,7 @@ async def test_the_limit_of_a_call_is_told_and_kept() -> None:
     assert transport.calls[1].timeout <= 0.05
 
 
-async def test_no_limit() -> None:
+async def test_call_without_limit() -> None:
     transport = Scripted(number(1), number(1), number(2), None)
     asking = client(transport)
     assert await asking.predict("m", a=1, timeout=math.inf) == 1
@@ -94,7 +94,7 @@ async def test_no_limit() -> None:
     assert transport.calls[0].timeout == math.inf
 
 
-async def test_a_stream_is_not_repeated_after_its_first_item() -> None:
+async def test_stream_is_not_retried_after_its_first_item() -> None:
     transport = Scripted(BUSY, number(1), REFUSED, number(2))
     found = []
     with pytest.raises(ConnectionFailed):
@@ -104,14 +104,14 @@ async def test_a_stream_is_not_repeated_after_its_first_item() -> None:
     assert len(transport.calls) == 2
 
 
-async def test_a_call_that_has_taken_a_value_of_a_stream_is_not_repeated() -> None:
+async def test_call_is_not_retried_after_consuming_a_stream_value() -> None:
     values = iter([1, 2])
     with pytest.raises(CallFailed, match="full"):
         [item async for item in client(Scripted(BUSY, number(1))).stream("m", a=values)]
 
 
 @pytest.mark.parametrize("how", ["break", "raise", "cancel", "limit"])
-async def test_leaving_a_stream_closes_it(how: str) -> None:
+async def test_closing_a_stream_closes_the_call(how: str) -> None:
     transport = Scripted(number(1), "wait")
     asking = client(transport)
 
@@ -133,7 +133,7 @@ async def test_leaving_a_stream_closes_it(how: str) -> None:
     assert transport.closed == 1
 
 
-async def test_a_model_that_has_changed_works_at_once() -> None:
+async def test_changed_model_works_immediately() -> None:
     old, new = {"a": "INT64"}, {"b": "INT64"}
     transport = Scripted(number(1), number(2), metadata=[old, new])
     asking = client(transport)
@@ -143,7 +143,7 @@ async def test_a_model_that_has_changed_works_at_once() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 404])
-async def test_metadata_are_forgotten_when_the_server_refuses(status: int) -> None:
+async def test_metadata_is_dropped_after_a_refusal(status: int) -> None:
     refusal = CallFailed("no", status=status)
     transport = Scripted(number(1), refusal, number(2), metadata=[{"a": "INT64"}, {"a": "FP64"}])
     asking = client(transport)
@@ -152,7 +152,7 @@ async def test_metadata_are_forgotten_when_the_server_refuses(status: int) -> No
     assert [call.request.inputs[0].datatype for call in transport.calls] == ["INT64", "INT64", "FP64"]
 
 
-async def test_a_refusal_by_an_unchanged_model_is_final() -> None:
+async def test_refusal_by_unchanged_model_is_final() -> None:
     transport = Scripted(number(1), CallFailed("no", status=400), number(2))
     asking = client(transport)
     await asking.predict("m", a=1)
@@ -161,7 +161,7 @@ async def test_a_refusal_by_an_unchanged_model_is_final() -> None:
     assert len(transport.calls) == 2
 
 
-async def test_headers_and_parameters_go_with_the_call() -> None:
+async def test_headers_and_parameters_are_sent() -> None:
     transport = Scripted(number(1))
     asking = client(transport, headers={"x-a": "1", "x-b": "1"})
     await asking.predict("m", a=1, headers={"x-b": "2"}, parameters={"max_tokens": 3})
@@ -169,12 +169,12 @@ async def test_headers_and_parameters_go_with_the_call() -> None:
     assert transport.calls[0].request.parameters.get("max_tokens") == 3
 
 
-async def test_arguments_with_the_names_of_options_are_given_in_a_mapping() -> None:
+async def test_arguments_named_like_options_are_passed_in_a_mapping() -> None:
     transport = Scripted(number(1), metadata=[{"timeout": "INT64", "model": "INT64"}])
     assert await client(transport).predict("m", {"timeout": 1}, model=2) == 1
 
 
-async def test_what_a_server_has() -> None:
+async def test_server_metadata_and_models() -> None:
     asking = client(Scripted())
     assert await asking.models() == ["a", "b"]
     assert await asking.ready()
@@ -182,7 +182,7 @@ async def test_what_a_server_has() -> None:
     assert (await asking.metadata("m")).inputs[0].name == "a"
 
 
-async def test_predict_takes_the_only_item_of_a_stream() -> None:
+async def test_predict_returns_the_only_item_of_a_stream() -> None:
     async def values() -> AsyncIterator[int]:
         yield 1
 
@@ -193,6 +193,6 @@ async def test_predict_takes_the_only_item_of_a_stream() -> None:
         await client(Scripted(None)).predict("m", a=values())
 
 
-def test_an_url_of_another_kind_is_refused() -> None:
+def test_unsupported_url_scheme_is_refused() -> None:
     with pytest.raises(ValueError, match="ftp://x is no URL of a server"):
         AsyncClient("ftp://x")

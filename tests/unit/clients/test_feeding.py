@@ -8,7 +8,7 @@ from inferstream.clients.feeding import feeding
 from inferstream.errors import ConnectionFailed
 
 
-async def test_a_failure_of_what_is_sent_replaces_the_one_that_it_causes() -> None:
+async def test_sending_error_replaces_the_resulting_call_error() -> None:
     ended = asyncio.Event()
 
     async def sending() -> None:
@@ -23,7 +23,7 @@ async def test_a_failure_of_what_is_sent_replaces_the_one_that_it_causes() -> No
             await asyncio.sleep(0)
 
 
-async def test_the_end_of_the_responses_ends_what_is_sent() -> None:
+async def test_end_of_responses_ends_the_input_stream() -> None:
     closed = asyncio.Event()
 
     async def sending() -> None:

@@ -4,8 +4,8 @@ import grpc
 import grpc.aio
 import pytest
 
-from inferstream.clients.grpc import _failure
-from inferstream.clients.retries import nothing_began
+from inferstream.clients.grpc import _convert_error
+from inferstream.clients.retries import never_started
 from inferstream.errors import CallFailed, CallTimedOut, ConnectionFailed
 
 
@@ -37,10 +37,12 @@ def status(code: grpc.StatusCode, details: str, **trailing: str) -> grpc.aio.Aio
         (status(grpc.StatusCode.DATA_LOSS, "gone"), CallFailed, 500, False),
     ],
 )
-def test_grpc_failures(error: grpc.aio.AioRpcError, kind: type, number: int | None, repeats: bool) -> None:
-    found = _failure(error)
+def test_grpc_errors_are_mapped(
+    error: grpc.aio.AioRpcError, kind: type, number: int | None, repeats: bool
+) -> None:
+    found = _convert_error(error)
     assert (type(found), found.status, found.message) == (kind, number, error.details())
     assert str(found) == f"{error.code().name}: {error.details()}"
-    assert nothing_began(found) == repeats
+    assert never_started(found) == repeats
     if found.retry_after is not None:
         assert found.retry_after in (1.0, 0.05)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inferstream import App, InferenceResponse, RequestInput, ResponseOutput
-from inferstream.clients.model_types import ModelTypes, PreparedCall, types_of_function, types_of_metadata
+from inferstream.clients.model_types import ModelTypes, PreparedCall, derive_types, read_types
 from inferstream.errors import CallFailed
 from inferstream.types import MetadataModelResponse
 from tests.client_app import Color, Parts, Point, User, app
@@ -26,8 +26,8 @@ def metadata_of(app: App, name: str) -> MetadataModelResponse:
 @pytest.fixture(params=["metadata", "annotations"])
 def types_of(request: pytest.FixtureRequest):
     if request.param == "annotations":
-        return lambda name: types_of_function(app[name])
-    return lambda name: types_of_metadata(metadata_of(app, name))
+        return lambda name: derive_types(app[name])
+    return lambda name: read_types(metadata_of(app, name))
 
 
 def declared(name: str, datatype: str, shape: list[int], **parameters: object) -> dict:
@@ -36,11 +36,11 @@ def declared(name: str, datatype: str, shape: list[int], **parameters: object) -
 
 def model(inputs: list[dict] | None = None, outputs: list[dict] | None = None) -> ModelTypes:
     fields = {"name": "m", "platform": "", "inputs": inputs, "outputs": outputs}
-    return types_of_metadata(MetadataModelResponse.model_validate(fields))
+    return read_types(MetadataModelResponse.model_validate(fields))
 
 
 async def prepared(types: ModelTypes, **arguments: object) -> PreparedCall:
-    return await types.prepare(types.checked(arguments), {})
+    return await types.prepare(types.check(arguments), {})
 
 
 async def sent(types: ModelTypes, **arguments: object) -> dict:
@@ -70,7 +70,7 @@ async def test_arguments_become_tensors(types_of) -> None:
     assert users == {"users": ['[{"name":"a","tags":[]}]'], "move": ['{"by":1}']}
 
 
-async def test_none_is_not_sent_where_it_is_the_default(types_of) -> None:
+async def test_none_is_omitted_if_it_is_the_default(types_of) -> None:
     assert "at" not in await sent(types_of("shift"), point={"x": 1}, at=None)
     with pytest.raises(TypeError, match='argument "b" takes an integer, got null'):
         await sent(types_of("add"), a=1, b=None)
@@ -95,7 +95,7 @@ async def test_none_is_not_sent_where_it_is_the_default(types_of) -> None:
         ("total", {"n": "text"}, TypeError, 'argument "n" takes a stream'),
     ],
 )
-async def test_a_wrong_argument_is_named(
+async def test_invalid_argument_is_named(
     types_of, name: str, arguments: dict, error: type, says: str
 ) -> None:
     if name == "nothing" and types_of("nothing")._inputs is None:
@@ -105,7 +105,7 @@ async def test_a_wrong_argument_is_named(
     assert says in str(caught.value)
 
 
-async def test_arrays_and_bytes_travel_raw(types_of) -> None:
+async def test_arrays_and_bytes_are_sent_raw(types_of) -> None:
     assert (await prepared(types_of("scale"), x=[[1, 2, 3]])).raw
     assert (await prepared(types_of("reverse"), data=b"ab")).raw
     assert not (await prepared(types_of("add"), a=1)).raw
@@ -113,7 +113,7 @@ async def test_arrays_and_bytes_travel_raw(types_of) -> None:
     assert (x.datatype, x.shape) == ("FP32", [1, 3])
 
 
-async def test_the_values_of_a_stream_are_later_requests(types_of) -> None:
+async def test_stream_values_are_later_requests(types_of) -> None:
     async def values() -> AsyncIterator[int]:
         yield 1
         yield 2
@@ -127,7 +127,7 @@ async def test_the_values_of_a_stream_are_later_requests(types_of) -> None:
         [request async for request in call.more]
 
 
-async def test_a_class_model_gets_the_first_value_in_its_first_request() -> None:
+async def test_class_model_gets_the_first_value_in_its_first_request() -> None:
     types = model([declared("x", "FP64", [-1]), declared("y", "BYTES", [1], optional=True)])
     call = await prepared(types, x=iter([[1.0], [2.0]]))
     assert [tensor.data.flat() for tensor in call.request.inputs] == [[1.0]]
@@ -136,13 +136,13 @@ async def test_a_class_model_gets_the_first_value_in_its_first_request() -> None
         await prepared(types, x=iter([]))
 
 
-async def test_one_call_has_one_stream() -> None:
+async def test_call_has_at_most_one_stream() -> None:
     types = model([declared("x", "FP64", [-1]), declared("y", "FP64", [-1])])
     with pytest.raises(TypeError, match='"y" is a second stream'):
         await prepared(types, x=iter([[1.0]]), y=iter([[1.0]]))
 
 
-async def test_without_declared_inputs_values_are_encoded_as_they_are() -> None:
+async def test_undeclared_inputs_are_encoded_by_value_type() -> None:
     types = model()
     call = await prepared(
         types, x=[[1.5]], text="a", n=3, own=RequestInput(name="o", datatype="BOOL", shape=[0], data=[])
@@ -157,9 +157,9 @@ async def test_without_declared_inputs_values_are_encoded_as_they_are() -> None:
         await prepared(types, x=object())
 
 
-def test_values_have_the_types_of_the_annotations() -> None:
+def test_values_have_annotated_types() -> None:
     def read(name: str, *outputs: tuple[str, str, list]) -> object:
-        return types_of_function(app[name]).value(answer(*outputs))
+        return derive_types(app[name]).decode_response(answer(*outputs))
 
     assert read("other", ("output", "BYTES", ["blue"])) is Color.BLUE
     assert read("shift", ("output", "BYTES", ['{"x":1,"y":2}'])) == Point(1, 2)
@@ -167,9 +167,9 @@ def test_values_have_the_types_of_the_annotations() -> None:
     assert read("nothing") is None
 
 
-def test_values_have_the_types_of_metadata() -> None:
+def test_values_have_metadata_types() -> None:
     def read(name: str, *outputs: tuple[str, str, list]) -> object:
-        return types_of_metadata(metadata_of(app, name)).value(answer(*outputs))
+        return read_types(metadata_of(app, name)).decode_response(answer(*outputs))
 
     assert read("other", ("output", "BYTES", ["blue"])) == "blue"
     assert read("shift", ("output", "BYTES", ['{"x":1,"y":2}'])) == {"x": 1, "y": 2}
@@ -177,29 +177,29 @@ def test_values_have_the_types_of_metadata() -> None:
     assert read("add", ("output", "INT64", [3])) == 3
 
 
-def test_values_without_a_declaration() -> None:
-    assert model().value(answer(("text", "BYTES", [b"hi"]))) == "hi"
-    assert model().value(answer(("text", "BYTES", [b"\xff"]))) == b"\xff"
-    assert model().value(answer(("text", "BYTES", [b"a", b"b"]))) == ["a", "b"]
-    assert model().value(answer(("y", "INT32", [1]))).tolist() == [1]
-    assert [*model().value(answer(("a", "INT32", [1]), ("b", "BYTES", ["x"])))] == ["a", "b"]
+def test_values_without_declaration() -> None:
+    assert model().decode_response(answer(("text", "BYTES", [b"hi"]))) == "hi"
+    assert model().decode_response(answer(("text", "BYTES", [b"\xff"]))) == b"\xff"
+    assert model().decode_response(answer(("text", "BYTES", [b"a", b"b"]))) == ["a", "b"]
+    assert model().decode_response(answer(("y", "INT32", [1]))).tolist() == [1]
+    assert [*model().decode_response(answer(("a", "INT32", [1]), ("b", "BYTES", ["x"])))] == ["a", "b"]
 
 
-def test_a_declared_shape_of_a_class_model_may_differ_as_on_the_server() -> None:
+def test_class_model_output_shape_may_differ_from_declaration() -> None:
     types = model(outputs=[declared("y", "FP64", [1, 1])])
-    assert types.value(answer(("y", "FP64", [1.0]))).tolist() == [1.0]
+    assert types.decode_response(answer(("y", "FP64", [1.0]))).tolist() == [1.0]
 
 
-def test_a_response_that_does_not_fit_names_the_output() -> None:
+def test_invalid_response_names_the_output() -> None:
     with pytest.raises(CallFailed, match='output "output": takes one value, got 2'):
-        types_of_function(app["add"]).value(answer(("output", "INT64", [1, 2])))
+        derive_types(app["add"]).decode_response(answer(("output", "INT64", [1, 2])))
 
 
-def test_a_json_argument_takes_what_the_server_writes_as_json() -> None:
+def test_json_argument_accepts_values_the_server_writes() -> None:
     types = model([declared("x", "BYTES", [1], content_type="json")])
 
     def sent(value: object) -> object:
-        prepared = asyncio.run(types.prepare(types.checked({"x": value}), {}))
+        prepared = asyncio.run(types.prepare(types.check({"x": value}), {}))
         return prepared.request.inputs[0].data.flat()[0]
 
     assert sent({"a": {1}, "b": b"\xff", "c": np.float32(2)}) == '{"a":[1],"b":"/w==","c":2.0}'

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from inferstream.clients.rest import RestTransport
-from inferstream.clients.retries import nothing_began
+from inferstream.clients.retries import never_started
 from inferstream.clients.transport import ModelName, OutgoingCall, Target
 from inferstream.errors import CallFailed, CallTimedOut, ConnectionFailed
 from inferstream.types import InferenceRequest
@@ -36,7 +36,7 @@ def call(timeout: float = 5, tells_timeout: bool = True) -> OutgoingCall:
     )
 
 
-async def test_rest_names_the_model_and_tells_the_limit() -> None:
+async def test_rest_request_has_model_and_time_limit() -> None:
     seen: list[httpx.Request] = []
     transport = rest(httpx.Response(200, content=BODY), seen)
     for outgoing in (call(), call(math.inf), call(tells_timeout=False)):
@@ -56,21 +56,21 @@ async def test_rest_names_the_model_and_tells_the_limit() -> None:
         (504, {}, CallTimedOut, False),
     ],
 )
-async def test_rest_failures(status: int, headers: dict, kind: type, repeats: bool) -> None:
+async def test_rest_errors_are_mapped(status: int, headers: dict, kind: type, repeats: bool) -> None:
     response = httpx.Response(status, headers=headers, json={"error": "why"})
     for failing in (rest(response).infer(call()), anext(rest(response).stream(call()))):
         with pytest.raises(kind) as caught:
             await failing
         error = caught.value
         assert (error.status, error.message, str(error)) == (status, "why", f"{status}: why")
-        assert nothing_began(error) == repeats
+        assert never_started(error) == repeats
 
 
 @pytest.mark.parametrize(
     ("raised", "unreachable"),
     [(httpx.ConnectError("refused"), True), (httpx.ConnectTimeout(""), True), (httpx.ReadError(""), False)],
 )
-async def test_rest_without_a_connection(raised: Exception, unreachable: bool) -> None:
+async def test_rest_connection_failure(raised: Exception, unreachable: bool) -> None:
     for failing in (rest(raised).infer(call()), anext(rest(raised).stream(call()))):
         with pytest.raises(ConnectionFailed) as caught:
             await failing

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from inferstream.clients.model_types import PreparedCall
-from inferstream.clients.tables import given
+from inferstream.clients.tables import merge_arguments
 from tests.unit.clients.test_model_types import declared, model
 
 FRAME = pd.DataFrame({"age": [20, 30], "city": ["Rome", None]})
@@ -14,7 +14,7 @@ FRAME = pd.DataFrame({"age": [20, 30], "city": ["Rome", None]})
 
 async def prepared(inputs: list[dict] | None, frame: pd.DataFrame = FRAME) -> PreparedCall:
     types = model(inputs)
-    return await types.prepare(types.checked(given(frame, {})), {})
+    return await types.prepare(types.check(merge_arguments(frame, {})), {})
 
 
 async def sent(
@@ -24,7 +24,7 @@ async def sent(
     return [(each.name, each.datatype, each.shape, each.data.flat()) for each in request.inputs]
 
 
-async def test_a_model_of_which_nothing_is_known_gets_columns_and_their_content_type() -> None:
+async def test_model_without_declaration_gets_columns_with_content_type() -> None:
     request = (await prepared(None)).request
     assert request.parameters is not None
     assert request.parameters.content_type == "pd"
@@ -41,7 +41,7 @@ async def test_described_columns_need_no_content_type() -> None:
     ]
 
 
-async def test_declared_columns_have_their_datatypes() -> None:
+async def test_declared_columns_have_declared_datatypes() -> None:
     columns = [declared("city", "BYTES", [-1]), declared("age", "FP32", [-1])]
     frame = pd.DataFrame({"age": [20, 30], "city": ["Rome", "Oslo"]})
     assert await sent(columns, frame) == [
@@ -50,7 +50,7 @@ async def test_declared_columns_have_their_datatypes() -> None:
     ]
 
 
-async def test_one_input_for_all_gets_the_table() -> None:
+async def test_single_input_receives_the_whole_table() -> None:
     numbers = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
     for said in ({}, {"described": True}):
         matrix = [declared("features", "FP64", [-1, 2], **said)]
@@ -61,16 +61,16 @@ async def test_one_input_for_all_gets_the_table() -> None:
     assert (name, datatype, text) == ("frame", "BYTES", '{"a":[1.0,2.0],"b":[3.0,4.0]}')
 
 
-async def test_arguments_by_name_go_beside_a_frame() -> None:
-    known = given(FRAME, {"flag": True})
+async def test_named_arguments_accompany_a_frame() -> None:
+    known = merge_arguments(FRAME, {"flag": True})
     assert known == {"age": [20, 30], "city": FRAME.city.tolist(), "flag": True}
-    assert given({"a": 1}, {"b": 2}) == {"a": 1, "b": 2}
-    assert given(None, {}) == {}
+    assert merge_arguments({"a": 1}, {"b": 2}) == {"a": 1, "b": 2}
+    assert merge_arguments(None, {}) == {}
 
 
-async def test_described_inputs_and_outputs_count_as_not_declared() -> None:
+async def test_described_tensors_count_as_undeclared() -> None:
     outputs = [declared(name, "FP64", [-1, 1], described=True) for name in ("predict", "predict_proba")]
     types = model([declared("features", "FP64", [-1, 4], described=True)], outputs)
-    call = await types.prepare(types.checked({"foo": np.ones((1, 4), np.float32)}), {})
+    call = await types.prepare(types.check({"foo": np.ones((1, 4), np.float32)}), {})
     (tensor,) = call.request.inputs
     assert (tensor.name, tensor.datatype, tensor.shape) == ("foo", "FP32", [1, 4])

@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from inferstream.clients.transport import ModelName, Target, any_certificate
+from inferstream.clients.transport import ModelName, Target, build_unverified_context
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from inferstream.clients.transport import ModelName, Target, any_certificate
         (Target("HTTPS://Host"), "https://Host"),
     ],
 )
-def test_the_base_of_a_target_has_a_scheme_and_no_slash_at_its_end(target: Target, base: str) -> None:
+def test_base_url_has_scheme_and_no_trailing_slash(target: Target, base: str) -> None:
     assert target.base == base
 
 
@@ -30,21 +30,21 @@ def test_the_base_of_a_target_has_a_scheme_and_no_slash_at_its_end(target: Targe
         (Target("http://host"), False),
     ],
 )
-def test_a_certificate_is_verified_unless_the_client_does_not_want_it(target: Target, verifies: bool) -> None:
+def test_certificate_is_verified_by_default(target: Target, verifies: bool) -> None:
     assert target.verifies is verifies
 
 
-def test_the_path_of_a_model_is_quoted_and_has_its_version() -> None:
+def test_model_path_is_quoted_and_has_its_version() -> None:
     assert ModelName("a/b").path == "/v2/models/a%2Fb"
     assert ModelName("a b", "1/2").path == "/v2/models/a%20b/versions/1%2F2"
 
 
-def test_a_client_that_does_not_verify_takes_any_certificate() -> None:
-    context = any_certificate()
+def test_non_verifying_client_accepts_any_certificate() -> None:
+    context = build_unverified_context()
     assert (context.check_hostname, context.verify_mode) == (False, ssl.CERT_NONE)
 
 
-def test_only_a_server_with_tls_has_a_context() -> None:
+def test_only_tls_target_has_an_ssl_context() -> None:
     assert Target("http://host").tls_context() is None
     verifying, other = (
         Target("https://host").tls_context(),

@@ -17,7 +17,7 @@ def double(n: int) -> int:
 
 
 @pytest.mark.parametrize("streams", [False, True])
-async def test_a_model_that_the_app_does_not_have_is_not_found(streams: bool) -> None:
+async def test_unknown_app_model_is_not_found(streams: bool) -> None:
     transport = TypedTransport(Target("127.0.0.1:1"), app)
     call = OutgoingCall(ModelName("triple"), InferenceRequest(inputs=[]))
     with pytest.raises(CallFailed, match='no typed RPC for the model "triple"') as caught:
@@ -25,7 +25,7 @@ async def test_a_model_that_the_app_does_not_have_is_not_found(streams: bool) ->
     assert caught.value.status == 404
 
 
-async def test_the_rpc_of_a_function_is_named_by_its_app() -> None:
+async def test_rpc_is_named_by_its_app() -> None:
     async with AsyncClient.over_typed_rpcs("grpc://127.0.0.1:1", app, retries=0) as client:
         messages = client._transport._messages["double"]  # type: ignore[attr-defined]
         assert messages.method.path == "/shop.Prices/PredictDouble"

@@ -26,7 +26,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "pause_after", lambda made, requested: 0.0)
 
 
-async def test_a_call_has_the_limits_of_the_target_and_does_not_tell_them() -> None:
+async def test_call_has_target_limits_without_sending_them() -> None:
     transport = Scripted(number(1))
     response = await client(transport, timeout=9, binary=True).infer("m", REQUEST, {"x-a": "1"})
     [call] = transport.calls
@@ -34,7 +34,7 @@ async def test_a_call_has_the_limits_of_the_target_and_does_not_tell_them() -> N
     assert (call.timeout, call.binary, call.http_headers()) == (9, True, {"x-a": "1"})
 
 
-async def test_what_may_succeed_later_is_repeated_as_often_as_the_caller_says() -> None:
+async def test_retryable_call_is_retried_up_to_the_configured_count() -> None:
     lost = CallFailed("the connection ended", retryable=True)
     transport = Scripted(BUSY, lost, number(1))
     await client(transport).infer("m", REQUEST, retries=2)
@@ -43,14 +43,14 @@ async def test_what_may_succeed_later_is_repeated_as_often_as_the_caller_says() 
         await client(Scripted(BUSY, number(1))).infer("m", REQUEST)
 
 
-async def test_a_stream_has_each_response() -> None:
+async def test_stream_yields_each_response() -> None:
     transport = Scripted(number(1), number(2), None)
     items = [response.outputs[0].data.flat() async for response in client(transport).stream("m", REQUEST)]
     assert items == [[1], [2]]
 
 
 @pytest.mark.parametrize("binary", [False, True])
-async def test_a_request_is_encoded_as_it_is_sent(binary: bool) -> None:
+async def test_request_is_encoded_when_sent(binary: bool) -> None:
     rest, rpc = (V2Client(Target("host:1", binary=binary), over_grpc=grpc) for grpc in (False, True))
     headers, body = rest.encode("m", REQUEST)
     length = int(headers.get("inference-header-content-length", len(body)))
@@ -66,14 +66,14 @@ async def test_a_request_is_encoded_as_it_is_sent(binary: bool) -> None:
     )
 
 
-def test_a_request_is_read_as_a_server_reads_it() -> None:
+def test_request_is_parsed_as_the_server_parses_it() -> None:
     text = V2Client(Target("host")).encode("m", REQUEST)[1]
     assert V2Client.read_request(text).inputs[0].data.flat() == [7]
     with pytest.raises(InvalidRequest, match=r"inputs\[0\]"):
         V2Client.read_request(b'{"inputs": [1]}')
 
 
-async def test_only_grpc_has_a_channel() -> None:
+async def test_only_grpc_client_has_a_channel() -> None:
     rest, rpc = V2Client(Target("host:1")), V2Client(Target("host:1"), over_grpc=True)
     assert await rpc.channel() is await rpc.channel()
     with pytest.raises(TypeError, match="REST"):

@@ -14,13 +14,13 @@ REQUEST = InferenceRequest(
 )
 
 
-def test_a_text_message_names_its_part_and_the_only_request_of_the_connection() -> None:
+def test_text_message_has_part_and_request_id() -> None:
     document = orjson.loads(_message(REQUEST, "first", False))
     assert (document["part"], document["id"]) == ("first", "1")
     assert document["inputs"][0]["data"] == [1, 2]
 
 
-def test_a_binary_message_has_its_tensors_behind_its_text() -> None:
+def test_binary_message_has_tensors_after_its_json() -> None:
     message = _message(REQUEST, "next", True)
     assert isinstance(message, bytes)
     length = int.from_bytes(message[:LENGTH], "little")
@@ -29,7 +29,7 @@ def test_a_binary_message_has_its_tensors_behind_its_text() -> None:
     assert message[LENGTH + length :] == bytes((1, 0, 0, 0, 2, 0, 0, 0))
 
 
-def test_both_kinds_of_messages_are_read() -> None:
+def test_text_and_binary_messages_are_read() -> None:
     text = b'{"model_name":"m","outputs":[{"name":"y","shape":[1],"datatype":"FP32","data":[0.5]}]}'
     whole = _read(text.decode())
     assert isinstance(whole, InferenceResponse)
@@ -37,19 +37,19 @@ def test_both_kinds_of_messages_are_read() -> None:
     assert _read(len(text).to_bytes(LENGTH, "little") + text).outputs[0].data == [0.5]
 
 
-def test_an_error_is_that_of_the_call() -> None:
+def test_error_message_fails_the_call() -> None:
     with pytest.raises(CallFailed, match="gone") as caught:
         _read('{"id":"1","error":"gone","code":"not_found"}')
     assert caught.value.status == 404
 
 
 @pytest.mark.parametrize("message", ["no json", "[]", '{"outputs":1}'])
-def test_what_is_no_response_is_said_so(message: str) -> None:
+def test_invalid_response_is_reported(message: str) -> None:
     with pytest.raises(CallFailed, match="is not a V2 response"):
         _read(message)
 
 
-async def test_no_connection_is_a_failure_that_may_be_repeated() -> None:
+async def test_connection_failure_is_retryable() -> None:
     async def more():  # type: ignore[no-untyped-def]
         yield REQUEST
 

@@ -61,7 +61,7 @@ def described(tensors: Tensors | None) -> list[tuple[Any, ...]] | None:
         (Vector, "INT64", [-1], [-1, 1], "np"),  # the codec answers [N] as [N, 1] and takes both
     ],
 )
-def test_tensors_are_described_as_their_codec_sends_them(
+def test_tensor_metadata_matches_the_codec(
     hint: Any, datatype: str, taken: list[int], answered: list[int], content_type: str
 ) -> None:
     found = signature(x=hint, returned=hint)
@@ -73,7 +73,7 @@ def test_tensors_are_described_as_their_codec_sends_them(
 @pytest.mark.parametrize(
     "hint", [np.ndarray, NDArray[Any], NDArray[np.floating], pd.DataFrame, dict[str, Any]]
 )
-def test_what_a_hint_does_not_say_leaves_the_whole_side_unknown(hint: Any) -> None:
+def test_partial_hint_leaves_the_whole_side_unknown(hint: Any) -> None:
     assert signature(x=hint, y=list[str], returned=list[str]).inputs is None
     assert signature(x=list[str], returned=(list[str], hint)).outputs is None
 
@@ -91,16 +91,16 @@ def test_what_a_hint_does_not_say_leaves_the_whole_side_unknown(hint: Any) -> No
         (AsyncIterator[InferenceResponse], None),
     ],
 )
-def test_outputs_have_the_names_that_responses_give_them(returned: Any, names: list[str] | None) -> None:
+def test_outputs_have_their_response_names(returned: Any, names: list[str] | None) -> None:
     found = signature(x=list[str], returned=returned).outputs
     assert (None if found is None else [tensor.name for tensor in found]) == names
 
 
-def test_without_a_return_annotation_outputs_are_unknown() -> None:
+def test_outputs_are_unknown_without_return_annotation() -> None:
     assert signature(x=list[str]).outputs is None
 
 
-def test_an_argument_that_may_be_left_out_is_optional() -> None:
+def test_optional_argument_is_an_optional_input() -> None:
     @decode_args
     def predict(
         self: Any,
@@ -122,7 +122,7 @@ def test_an_argument_that_may_be_left_out_is_optional() -> None:
     assert found.doc == "Joins texts.\n\nTwice."
 
 
-def test_a_signature_streams_where_the_method_does() -> None:
+def test_generator_method_has_a_streaming_signature() -> None:
     @decode_args
     async def generator(self: Any, x: list[str]) -> AsyncIterator[list[str]]:
         yield x
@@ -137,7 +137,7 @@ def test_a_signature_streams_where_the_method_does() -> None:
     assert not signature(x=list[str], returned=list[str]).streams
 
 
-def test_a_codec_of_the_authors_own_may_describe_its_tensor() -> None:
+def test_custom_codec_may_describe_its_tensor() -> None:
     class Silent(InputCodec):
         ContentType = "silent"
         TypeHint = Temperature[int]
@@ -162,5 +162,5 @@ def test_a_codec_of_the_authors_own_may_describe_its_tensor() -> None:
     assert tensor.parameters.get("optional") is True
 
 
-def test_a_method_without_the_decorator_has_no_signature() -> None:
+def test_undecorated_method_has_no_signature() -> None:
     assert decorated_signature(len) is None

@@ -28,7 +28,7 @@ from inferstream.types import InferenceRequest, RequestInput
         (JSONCodec, RequestInput(name="bad", shape=[1], datatype="BYTES", data=["{"])),
     ],
 )
-def test_what_cannot_be_decoded_names_the_tensor(codec, tensor: RequestInput) -> None:
+def test_undecodable_tensor_is_named(codec, tensor: RequestInput) -> None:
     with pytest.raises(CodecError, match='"bad"'):
         codec.decode_input(tensor)
 

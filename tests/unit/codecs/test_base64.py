@@ -11,14 +11,14 @@ from inferstream.types import RequestInput, TensorData
 
 
 @pytest.mark.parametrize("value", [b"\xff\0", bytearray(b"\xff\0"), memoryview(b"\xff\0")])
-def test_whatever_holds_bytes_is_encoded(value: Any) -> None:
+def test_bytes_like_objects_are_encoded(value: Any) -> None:
     tensor = Base64Codec.encode_output("y", [value, "é"])
     assert tensor.data.flat() == [b"/wA=", b"w6k="]
     assert Base64Codec.decode_output(tensor) == [b"\xff\0", "é".encode()]
 
 
 @pytest.mark.parametrize("value", [np.float64(1.5), 3, None])
-def test_what_holds_no_bytes_is_refused_and_not_its_memory_sent(value: Any) -> None:
+def test_objects_without_bytes_are_refused(value: Any) -> None:
     with pytest.raises(CodecError, match='output "y": cannot be encoded as "base64": needs bytes, got'):
         Base64Codec.encode_output("y", [value])
 
@@ -26,13 +26,13 @@ def test_what_holds_no_bytes_is_refused_and_not_its_memory_sent(value: Any) -> N
 @pytest.mark.parametrize(
     ("element", "reason"), [("a*==", "not valid base64"), (None, "a value is missing"), ("abc", "padding")]
 )
-def test_what_is_not_base64_is_named_with_its_tensor(element: Any, reason: str) -> None:
+def test_invalid_base64_names_its_tensor(element: Any, reason: str) -> None:
     tensor = RequestInput.of("x", [2, 1], "BYTES", TensorData(["YQ==", element]))
     with pytest.raises(CodecError, match=f'input "x": not valid base64.*{reason}|input "x": {reason}'):
         Base64Codec.decode_input(tensor)
 
 
-def test_an_empty_list_is_of_no_codec() -> None:
+def test_empty_list_matches_no_codec() -> None:
     assert Base64Codec.can_encode([b"a"])
     assert not Base64Codec.can_encode([])
     assert not Base64Codec.can_encode([b"a", "b"])

@@ -7,7 +7,7 @@ from inferstream.codecs.json import DictCodec
 from inferstream.errors import CodecNotFound
 
 
-def test_dictionaries_are_a_tensor_per_key() -> None:
+def test_dictionary_has_one_tensor_per_key() -> None:
     payload = {"a": np.eye(2), "b": ["x", "y"]}
     found = DictCodec.decode_request(DictCodec.encode_request(payload))
     assert np.array_equal(found["a"], payload["a"])
@@ -26,7 +26,7 @@ def test_dictionaries_are_a_tensor_per_key() -> None:
         ([{"k": np.arange(2)}], "json", [b'{"k":[0,1]}']),
     ],
 )
-def test_dictionaries_hold_plain_python_values(payload, content_type: str, data: list) -> None:
+def test_dictionary_has_plain_python_values(payload, content_type: str, data: list) -> None:
     (tensor,) = DictCodec.encode_request({"a": payload}).inputs
     assert (tensor.name, tensor.parameters.content_type, tensor.data.root) == ("a", content_type, data)
     with pytest.raises(CodecNotFound, match="input 'b' of type object"):

@@ -29,7 +29,7 @@ ROUND_TRIPS = [
 
 @pytest.mark.parametrize(("codec", "payload"), ROUND_TRIPS)
 @pytest.mark.parametrize("use_bytes", [True, False])
-def test_lists_travel_as_a_column(codec, payload, use_bytes: bool) -> None:
+def test_lists_are_sent_as_a_column(codec, payload, use_bytes: bool) -> None:
     for tensor in (
         codec.encode_input("x", payload, use_bytes=use_bytes),
         codec.encode_output("x", payload, use_bytes=use_bytes),
@@ -61,7 +61,7 @@ LISTS = [
 
 
 @pytest.mark.parametrize(("codec", "values"), LISTS, ids=[codec.ContentType for codec, _ in LISTS])
-def test_every_list_survives(codec, values) -> None:
+def test_lists_round_trip(codec, values) -> None:
     @given(st.lists(values, max_size=4), st.booleans())
     def check(payload: list, use_bytes: bool) -> None:
         for name, wire in WIRES.items():

@@ -38,14 +38,14 @@ def declared(content_type: str) -> dict[str, MetadataTensor]:
     return {"x": MetadataTensor(name="x", datatype="INT64", shape=[-1], parameters=parameters)}
 
 
-def test_what_is_exported_is_there_and_sorted() -> None:
+def test_exported_content_types_exist_and_are_sorted() -> None:
     assert sorted(codecs.__all__) == codecs.__all__
     assert all(getattr(codecs, name) is not None for name in codecs.__all__)
     with pytest.raises(AttributeError, match="Nothing"):
         _ = codecs.Nothing
 
 
-def test_the_tensors_own_content_type_wins_over_the_declared_one() -> None:
+def test_tensor_content_type_overrides_declared_one() -> None:
     text = RequestInput(
         name="x", shape=[1], datatype="BYTES", data=["a"], parameters=Parameters(content_type="str")
     )
@@ -53,7 +53,7 @@ def test_the_tensors_own_content_type_wins_over_the_declared_one() -> None:
     assert decode_request_input(numbers(), declared("np")).tolist() == [1]
 
 
-def test_unknown_content_types_fall_to_the_default_and_then_to_the_data() -> None:
+def test_unknown_content_type_falls_back_to_default_and_data() -> None:
     unknown = Parameters(content_type="nothing")
     assert decode_request_input(numbers(parameters=unknown), {}, NumpyCodec).tolist() == [1]
     data = decode_request_input(numbers(parameters=unknown))
@@ -61,7 +61,7 @@ def test_unknown_content_types_fall_to_the_default_and_then_to_the_data() -> Non
     assert data.root == [1]
 
 
-def test_requests_are_decoded_inputs_first() -> None:
+def test_inputs_are_decoded_before_the_request() -> None:
     request = InferenceRequest(inputs=[numbers(parameters=Parameters(content_type="np"))])
     assert decode_inference_request(request) is request
     assert has_decoded(request.inputs[0])
@@ -71,7 +71,7 @@ def test_requests_are_decoded_inputs_first() -> None:
     assert decode_inference_request(request, content_type="np") is found
 
 
-def test_outputs_are_encoded_as_asked_as_declared_or_by_what_they_are() -> None:
+def test_outputs_use_requested_declared_or_inferred_codec() -> None:
     asked = RequestOutput(name="x", parameters=Parameters(content_type="base64"))
     plain = RequestOutput(name="x")
     assert encode_response_output(["a"], asked).data.root == [b"YQ=="]
@@ -82,7 +82,7 @@ def test_outputs_are_encoded_as_asked_as_declared_or_by_what_they_are() -> None:
         encode_response_output({"a"}, plain)
 
 
-def test_responses_are_encoded_by_what_they_are() -> None:
+def test_responses_are_encoded_by_payload_type() -> None:
     assert encode_inference_response(np.ones(2), "m", "v").outputs[0].name == "output-1"
     with pytest.raises(CodecNotFound, match="set"):
         encode_inference_response({"a"}, "m")
@@ -104,14 +104,14 @@ def test_responses_are_encoded_by_what_they_are() -> None:
         ("np", np.array([1j])),
     ],
 )
-def test_a_content_type_the_payload_does_not_fit_is_refused_by_name(content_type: str, payload) -> None:
+def test_mismatched_content_type_is_refused_by_name(content_type: str, payload) -> None:
     asked = RequestOutput(name="bad", parameters=Parameters(content_type=content_type))
     with pytest.raises(CodecError, match='output "bad"'):
         encode_response_output(payload, asked)
 
 
 @pytest.mark.parametrize("name", ["encode", "decode"])
-def test_older_names_still_work_and_warn(name: str) -> None:
+def test_deprecated_names_work_and_warn(name: str) -> None:
     argument = ("x", ["a"]) if name == "encode" else (StringCodec.encode_input("x", ["a"]),)
     with pytest.warns(DeprecationWarning, match=f"use {name}_"):
         getattr(StringCodec, name)(*argument)

@@ -38,7 +38,7 @@ def batched(array: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("datatype", NUMBERS)
-def test_every_number_of_every_shape_survives(datatype: str) -> None:
+def test_numbers_of_every_shape_round_trip(datatype: str) -> None:
     dtype = NUMBERS[datatype]
     finite = {"allow_nan": False, "allow_infinity": False} if dtype.kind == "f" else {}
 
@@ -58,7 +58,7 @@ def test_every_number_of_every_shape_survives(datatype: str) -> None:
 FIXED_WIDTH = st.text(st.characters(codec="utf-8"), max_size=8).map(lambda text: text.rstrip("\0"))
 
 
-def test_text_in_arrays_survives() -> None:
+def test_string_arrays_round_trip() -> None:
     @given(hnp.arrays(np.dtype("U8"), SHAPES, elements=FIXED_WIDTH))
     def check(array: np.ndarray) -> None:
         for name in ("none", "json"):
@@ -73,14 +73,14 @@ def test_text_in_arrays_survives() -> None:
 
 
 @given(st.lists(st.binary()))
-def test_bytes_in_arrays_keep_their_lengths_and_trailing_zeros(values: list[bytes]) -> None:
+def test_bytes_arrays_keep_lengths_and_trailing_zeros(values: list[bytes]) -> None:
     array = np.empty(len(values), object)
     array[:] = values
     found = NumpyCodec.decode_input(over_raw(NumpyCodec.encode_input("x", array)))
     assert found.reshape(-1).tolist() == values
 
 
-def test_missing_numbers_are_null_on_the_wire_and_nan_in_arrays() -> None:
+def test_missing_numbers_are_null_in_json_and_nan_in_arrays() -> None:
     tensor = NumpyCodec.encode_input("x", np.array([1.0, np.nan]))
     assert tensor.data.root == [1.0, None]
     assert np.isnan(NumpyCodec.decode_input(over_json(tensor))[1, 0])
@@ -94,12 +94,12 @@ def test_bf16_is_float32_in_numpy() -> None:
     assert (found.dtype, found.tolist()) == (np.float32, [1.0, -2.0])
 
 
-def test_byte_order_is_numpys_own_business() -> None:
+def test_byte_order_is_normalized() -> None:
     tensor = NumpyCodec.encode_input("x", np.array([1.5, 2], ">f4"))
     assert NumpyCodec.decode_input(over_raw(tensor)).tolist() == [[1.5], [2.0]]
 
 
-def test_an_encoded_array_is_not_copied() -> None:
+def test_encoded_array_is_not_copied() -> None:
     array = np.ones((2, 3), np.float32)
     assert NumpyCodec.encode_output("x", array).data.array is array
 
@@ -110,7 +110,7 @@ def test_an_encoded_array_is_not_copied() -> None:
         hnp.array_shapes(min_dims=0, max_dims=3, min_side=0),
     )
 )
-def test_arrays_come_back_as_they_went(array: np.ndarray) -> None:
+def test_arrays_round_trip(array: np.ndarray) -> None:
     tensor = NumpyCodec.encode_input("x", array)
     shape = list(array.shape)
     assert tensor.shape == ([1] if not shape else [*shape, 1] if len(shape) == 1 else shape)
@@ -119,13 +119,13 @@ def test_arrays_come_back_as_they_went(array: np.ndarray) -> None:
     assert np.array_equal(found.reshape(array.shape), array, equal_nan=True)
 
 
-def test_text_and_bytes_in_arrays() -> None:
+def test_string_and_bytes_arrays() -> None:
     assert NumpyCodec.encode_output("x", np.array(["a", "bc"])).data.root == [b"a", b"bc"]
     uneven = RequestInput(name="x", shape=[2], datatype="BYTES", data=[b"a", b"bcd"])
     assert NumpyCodec.decode_input(uneven).tolist() == [b"a", b"bcd"]
 
 
 @pytest.mark.parametrize("array", [np.array(["2026"], "datetime64[Y]"), np.array([1j])])
-def test_dtypes_without_a_datatype_are_refused(array: np.ndarray) -> None:
+def test_unsupported_dtypes_are_refused(array: np.ndarray) -> None:
     with pytest.raises(CodecError, match="no V2 datatype"):
         NumpyCodec.encode_output("x", array)

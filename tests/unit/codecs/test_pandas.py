@@ -39,7 +39,7 @@ def travelled(column) -> pd.Series:
     ],
 )
 @pytest.mark.parametrize("use_bytes", [True, False])
-def test_columns_survive(
+def test_columns_round_trip(
     column, datatype: str, content_type: str | None, values: list, use_bytes: bool
 ) -> None:
     request = PandasCodec.encode_request(pd.DataFrame({"c": column}), use_bytes=use_bytes)
@@ -56,7 +56,7 @@ def test_columns_survive(
 
 
 @pytest.mark.parametrize("content_type", [None, "str"])
-def test_texts_have_the_dtype_that_pandas_gives_them(content_type: str | None) -> None:
+def test_strings_have_the_pandas_default_dtype(content_type: str | None) -> None:
     column = RequestInput(
         name="c",
         shape=[2, 1],
@@ -68,20 +68,20 @@ def test_texts_have_the_dtype_that_pandas_gives_them(content_type: str | None) -
     pd.testing.assert_frame_equal(found, pd.DataFrame({"c": ["a", "b"]}))
 
 
-def test_bytes_without_a_content_type_stay_bytes() -> None:
+def test_bytes_without_content_type_are_unchanged() -> None:
     column = RequestInput(name="c", shape=[2, 1], datatype="BYTES", data=[b"a", b"b"])
     found = PandasCodec.decode_request(InferenceRequest(inputs=[column]))
     pd.testing.assert_frame_equal(found, pd.DataFrame({"c": [b"a", b"b"]}))
 
 
-def test_times_come_back_as_times_with_their_gaps() -> None:
+def test_timestamps_with_gaps_round_trip() -> None:
     found = travelled(pd.to_datetime(["2026-01-01T12:00", None]))
     assert found.dtype.kind == "M"
     assert found[0] == datetime(2026, 1, 1, 12)  # noqa: DTZ001
     assert found.isna().tolist() == [False, True]
 
 
-def test_gaps_in_times_survive_raw_bytes_which_have_no_null() -> None:
+def test_timestamp_gaps_round_trip_through_raw_bytes() -> None:
     (tensor,) = PandasCodec.encode_request(pd.DataFrame({"c": pd.to_datetime(["2026-01-01", None])})).inputs
     tensor.data = TensorData.from_raw(bytes(tensor.data.to_raw("BYTES")), "BYTES")
     found = PandasCodec.decode_request(InferenceRequest(inputs=[tensor]))
@@ -89,17 +89,17 @@ def test_gaps_in_times_survive_raw_bytes_which_have_no_null() -> None:
 
 
 @pytest.mark.parametrize("column", [[1j], np.array([1], np.longdouble), [object()]])
-def test_columns_without_a_datatype_are_refused_by_name(column) -> None:
+def test_unsupported_columns_are_refused_by_name(column) -> None:
     with pytest.raises(CodecError, match='output "c"'):
         PandasCodec.encode_response("m", pd.DataFrame({"c": column}))
 
 
-def test_two_columns_of_one_name_are_refused() -> None:
+def test_duplicate_column_names_are_refused() -> None:
     with pytest.raises(CodecError, match=r'"a".*more than one'):
         PandasCodec.encode_request(pd.DataFrame([[1, 2]], columns=["a", "a"]))
 
 
-def test_columns_decoded_by_their_own_codec_are_used_as_they_are() -> None:
+def test_columns_decoded_by_their_own_codec_are_used_unchanged() -> None:
     dates = RequestInput(
         name="when",
         shape=[1],
@@ -116,7 +116,7 @@ def test_columns_decoded_by_their_own_codec_are_used_as_they_are() -> None:
     assert frame["n"].tolist() == [1.0]
 
 
-def test_values_are_laid_out_row_after_row() -> None:
+def test_values_are_laid_out_by_row() -> None:
     square = RequestInput(name="s", shape=[2, 2], datatype="INT8", data=[1, 2, 3, 4])
     assert PandasCodec.decode_request(InferenceRequest(inputs=[square]))["s"].tolist() == [1, 2, 3, 4]
 
@@ -132,18 +132,18 @@ def test_values_are_laid_out_row_after_row() -> None:
         ([1], "a", ["a"]),
     ],
 )
-def test_lists_that_the_shape_does_not_lay_out_are_values(shape: list[int], data, values: list) -> None:
+def test_lists_not_covered_by_the_shape_are_values(shape: list[int], data, values: list) -> None:
     column = RequestInput(name="c", shape=shape, datatype="BYTES", data=data)
     assert PandasCodec.decode_request(InferenceRequest(inputs=[column]))["c"].tolist() == values
 
 
-def test_ragged_lists_that_are_no_rows_are_refused_by_name() -> None:
+def test_ragged_lists_are_refused_by_name() -> None:
     column = RequestInput(name="c", shape=[3], datatype="BYTES", data=[["a", "b"], []])
     with pytest.raises(CodecError, match='input "c": data is ragged'):
         PandasCodec.decode_request(InferenceRequest(inputs=[column]))
 
 
-def test_frames_keep_their_columns_types_and_gaps() -> None:
+def test_frames_keep_column_types_and_gaps() -> None:
     frame = pd.DataFrame(
         {
             "whole": [1, 2],
@@ -167,7 +167,7 @@ def test_frames_keep_their_columns_types_and_gaps() -> None:
     assert found["nullable"].isna().tolist() == [False, True]
 
 
-def test_frames_of_uneven_columns_are_refused() -> None:
+def test_frames_with_uneven_columns_are_refused() -> None:
     request = InferenceRequest(
         inputs=[
             RequestInput(name=name, shape=[n], datatype="FP32", data=[1.0] * n)

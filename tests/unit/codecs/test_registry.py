@@ -32,7 +32,7 @@ from inferstream.types import (
 from .values.samples import Aliased
 
 
-def test_look_up_by_content_type_payload_and_hint() -> None:
+def test_lookup_by_content_type_payload_and_hint() -> None:
     assert find_input_codec(content_type="str") is StringCodec
     assert find_input_codec(content_type="nothing") is None
     assert find_input_codec(payload=np.eye(1)) is NumpyCodec
@@ -50,7 +50,7 @@ def test_look_up_by_content_type_payload_and_hint() -> None:
         (list[int], None),
     ],
 )
-def test_hints_are_found_in_every_spelling(hint, codec) -> None:
+def test_type_hints_are_found_in_every_spelling(hint, codec) -> None:
     assert find_input_codec(type_hint=hint) is codec
 
 
@@ -59,7 +59,7 @@ def test_dictionaries_are_found_by_any_hint() -> None:
         assert find_request_codec(type_hint=hint) is DictCodec
 
 
-def test_the_last_registration_of_a_content_type_wins() -> None:
+def test_last_registration_of_a_content_type_wins() -> None:
     class First(InputCodec):
         ContentType = "of-this-test"
 
@@ -81,7 +81,7 @@ def ran(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_codec_of_the_authors_is_not_replaced_by_ours_loaded_later() -> None:
+def test_custom_codec_is_not_replaced_by_a_lazy_builtin() -> None:
     code = """
 from inferstream.codecs import InputCodec, register_input_codec
 from inferstream.codecs.registry import find_input_codec, find_request_codec
@@ -96,7 +96,7 @@ print(find_input_codec(content_type="json") is Mine)
     assert ran(code) == "True"
 
 
-def test_a_payload_that_mlserver_has_no_codec_for_goes_to_whom_an_author_names() -> None:
+def test_custom_codec_handles_payloads_unknown_to_mlserver() -> None:
     class Mine(RequestCodec):
         @classmethod
         def encode_response(cls, model_name: str, payload: object, *_: object) -> InferenceResponse:
@@ -117,7 +117,7 @@ def test_a_payload_that_mlserver_has_no_codec_for_goes_to_whom_an_author_names()
 
 
 @pytest.mark.parametrize("first", ["", "import inferstream.codecs.json"])
-def test_a_codec_that_is_registered_goes_before_those_that_mlserver_lacks(first: str) -> None:
+def test_registered_codec_precedes_inferstream_extras(first: str) -> None:
     code = f"""
 {first}
 from inferstream.codecs import RequestCodec, register_request_codec
@@ -136,7 +136,7 @@ print(find_request_codec(payload={{"a": 1}}).__name__, find_request_codec(payloa
     assert ran(code) == "Mine StringRequestCodec"
 
 
-def test_pandas_waits_until_it_is_asked_for_and_then_serves_every_thread() -> None:
+def test_pandas_is_imported_on_first_use_and_serves_every_thread() -> None:
     code = """
 import sys, threading
 import numpy as np
@@ -158,7 +158,7 @@ print(light, *found)
     assert ran(code) == "True" + 4 * " PandasCodec"
 
 
-def test_without_pandas_the_log_says_how_to_install_it() -> None:
+def test_missing_pandas_is_logged_with_the_extra() -> None:
     code = """
 import logging, sys
 from inferstream.codecs.registry import find_request_codec
@@ -168,13 +168,13 @@ logging.basicConfig(stream=sys.stdout, format="%(message)s")
 print(find_request_codec(content_type="pd"))
 """
     assert ran(code).splitlines() == [
-        'codec "pd" is not available: the content type "pd" needs `pip install "inferstream[pandas]"`: '
-        "pandas is not installed",
+        'codec "pd" is not available: the content type "pd" needs pandas, '
+        'which is not installed; hint: pip install "pandas>=2.2"',
         "None",
     ]
 
 
-def test_frames_and_kinds_of_frames_are_known_without_the_content_type() -> None:
+def test_data_frames_and_subclasses_are_found_without_content_type() -> None:
     code = """
 import pandas as pd
 from inferstream.codecs.registry import find_request_codec

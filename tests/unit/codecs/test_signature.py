@@ -12,7 +12,7 @@ from pydantic import Field
 
 from inferstream import MLModel, ModelSettings
 from inferstream.codecs import NumpyCodec, PandasCodec, StringCodec, decode_args
-from inferstream.codecs.values.hints import value_of
+from inferstream.codecs.values.hints import value_for
 from inferstream.errors import CodecError, CodecNotFound, InputsNotFound, InvalidOutput
 from inferstream.types import InferenceRequest
 
@@ -61,7 +61,7 @@ def request(*inputs) -> InferenceRequest:
     return InferenceRequest(inputs=list(inputs))
 
 
-def test_arguments_are_matched_by_name_and_results_numbered() -> None:
+def test_arguments_match_by_name_and_results_are_numbered() -> None:
     response = asyncio.run(made(Model).predict(request(B, A)))
     assert [output.name for output in response.outputs] == ["output-0", "output-1"]
     assert NumpyCodec.decode_output(response.outputs[0]).tolist() == [[2, 0], [0, 2]]
@@ -69,21 +69,21 @@ def test_arguments_are_matched_by_name_and_results_numbered() -> None:
     assert response.model_name == "m"
 
 
-def test_optional_arguments_and_older_spellings() -> None:
+def test_optional_arguments_and_older_annotations() -> None:
     assert StringCodec.decode_output(made(Older).predict(request(A)).outputs[1]) == ["none"]
 
 
-def test_a_missing_argument_is_named() -> None:
+def test_missing_argument_is_named() -> None:
     with pytest.raises(InputsNotFound, match="b"):
         asyncio.run(made(Model).predict(request(A)))
 
 
-def test_an_input_nobody_asked_for_is_named() -> None:
+def test_unexpected_input_is_named() -> None:
     with pytest.raises(InputsNotFound, match='"z" is not one'):
         asyncio.run(made(Model).predict(request(A, B, StringCodec.encode_input("z", ["x"]))))
 
 
-def test_frames_take_the_inputs_that_are_left_and_become_outputs() -> None:
+def test_frame_takes_remaining_inputs_and_becomes_outputs() -> None:
     frame = pd.DataFrame({"u": [1.0, 2.0], "v": [3.0, 4.0]})
     asked = request(
         NumpyCodec.encode_input("scale", np.array([2.0])), *PandasCodec.encode_request(frame).inputs
@@ -108,7 +108,7 @@ def test_streams_encode_each_item_and_end_when_closed() -> None:
     assert model.ended
 
 
-def test_results_that_do_not_fit_the_signature_are_refused() -> None:
+def test_invalid_results_are_refused() -> None:
     class Wrong(MLModel):
         @decode_args
         def predict(self, a: np.ndarray) -> np.ndarray:
@@ -118,7 +118,7 @@ def test_results_that_do_not_fit_the_signature_are_refused() -> None:
         made(Wrong).predict(request(A))
 
 
-def test_hints_without_a_codec_fail_when_the_class_is_made() -> None:
+def test_hint_without_codec_fails_at_class_creation() -> None:
     with pytest.raises(CodecNotFound, match="'a'"):
 
         class Wrong(MLModel):
@@ -143,10 +143,10 @@ class Adds(MLModel):
 
 
 def whole(**values) -> InferenceRequest:
-    return request(*(value_of(type(value)).encode_input(name, value) for name, value in values.items()))
+    return request(*(value_for(type(value)).encode_input(name, value) for name, value in values.items()))
 
 
-def test_single_values_are_arguments_and_results() -> None:
+def test_single_values_as_arguments_and_results() -> None:
     model = made(Adds)
     [output] = model.predict(whole(a=2)).outputs
     assert (output.name, output.datatype, output.shape, output.data.root) == ("output-0", "FP64", [1], [3.0])
@@ -162,7 +162,7 @@ def test_single_values_are_arguments_and_results() -> None:
         model.predict(whole(b=1.0))
 
 
-def test_streams_take_and_give_single_values() -> None:
+def test_streams_accept_and_yield_single_values() -> None:
     async def found() -> list:
         async def payloads():
             yield whole(a=2, word="y")
@@ -175,7 +175,7 @@ def test_streams_take_and_give_single_values() -> None:
     assert asyncio.run(found()) == [[["y"], [0]], [["y"], [1]]]
 
 
-def test_single_values_are_declared_like_those_of_functions() -> None:
+def test_single_values_are_declared_as_for_functions() -> None:
     class Declares(MLModel):
         @decode_args
         def predict(self, a: int, b: float = 1.0, when: datetime | None = None) -> bool:
@@ -192,7 +192,7 @@ def test_single_values_are_declared_like_those_of_functions() -> None:
     assert [(t.name, t.datatype, t.shape) for t in model.outputs] == [("output-0", "BOOL", [1])]
 
 
-def test_a_pair_of_types_is_a_tuple_of_them() -> None:
+def test_tuple_return_type_is_two_outputs() -> None:
     class Pair(MLModel):
         @decode_args
         def predict(self, a: np.ndarray) -> (np.ndarray, list[str]):
@@ -206,7 +206,7 @@ def test_a_pair_of_types_is_a_tuple_of_them() -> None:
 
 
 @pytest.mark.parametrize("hint", [None, np.ndarray, Optional[np.ndarray], Tuple[np.ndarray, np.ndarray]])  # noqa: UP006, UP045
-def test_nothing_returned_is_no_outputs(hint) -> None:
+def test_none_return_is_no_outputs(hint) -> None:
     def predict(self, a: np.ndarray): ...
 
     predict.__annotations__["return"] = hint
@@ -214,7 +214,7 @@ def test_nothing_returned_is_no_outputs(hint) -> None:
     assert model.predict(request(A)).outputs == []
 
 
-def test_a_request_fills_neither_variadic_parameters_nor_defaults_without_a_hint() -> None:
+def test_request_does_not_fill_variadic_or_untyped_default_parameters() -> None:
     class Loose(MLModel):
         @decode_args
         def predict(self, a: np.ndarray, *args, scale=3, **kwargs) -> np.ndarray:

@@ -72,7 +72,7 @@ def test_blocking_streams_encode_each_item(model: type[Recorded]) -> None:
     assert list(made(model).predict_stream(iter([]))) == []
 
 
-def test_a_closed_blocking_stream_closes_the_authors_generator() -> None:
+def test_closing_a_blocking_stream_closes_its_generator() -> None:
     model = made(Blocking)
     stream = model.predict_stream(iter([PROMPT]))
     assert words([next(stream)]) == ["a"]
@@ -80,7 +80,7 @@ def test_a_closed_blocking_stream_closes_the_authors_generator() -> None:
     assert model.ended
 
 
-def test_a_returned_async_iterator_is_streamed_and_closed() -> None:
+def test_returned_async_iterator_is_streamed_and_closed() -> None:
     model = made(AsyncReturned)
 
     async def payloads(*requests: InferenceRequest) -> AsyncIterator[InferenceRequest]:
@@ -98,7 +98,7 @@ def test_a_returned_async_iterator_is_streamed_and_closed() -> None:
     assert model.ended
 
 
-def test_a_stream_names_the_input_it_lacks() -> None:
+def test_stream_names_the_missing_input() -> None:
     with pytest.raises(InputsNotFound, match=r"prompt \(list\[str\]\)"):
         next(made(Blocking).predict_stream(iter([InferenceRequest(inputs=[])])))
 

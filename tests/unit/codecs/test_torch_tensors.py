@@ -31,7 +31,7 @@ WITHOUT_VALUES = {
 
 
 @pytest.mark.parametrize("name", TENSORS)
-async def test_tensors_are_results(name: str) -> None:
+async def test_tensors_are_accepted_as_results(name: str) -> None:
     make, right = TENSORS[name]
     app = App()
 
@@ -54,7 +54,7 @@ async def test_tensors_are_results(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TENSORS)
-def test_codecs_take_tensors(name: str) -> None:
+def test_codecs_accept_tensors(name: str) -> None:
     make, right = TENSORS[name]
     assert NumpyCodec.can_encode(make())
     flat = np.ravel(right).tolist()
@@ -65,13 +65,13 @@ def test_codecs_take_tensors(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WITHOUT_VALUES)
-def test_a_tensor_without_values_is_named(name: str) -> None:
+def test_meta_tensor_is_named(name: str) -> None:
     with pytest.raises(CodecError, match='output "o"'):
         NumpyCodec.encode_output("o", WITHOUT_VALUES[name]())
 
 
 @pytest.mark.parametrize("name", WITHOUT_VALUES)
-async def test_a_tensor_without_values_inside_an_object_is_named(name: str) -> None:
+async def test_meta_tensor_inside_an_object_is_named(name: str) -> None:
     app = App()
 
     @app.model

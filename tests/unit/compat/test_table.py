@@ -1,6 +1,6 @@
 """Tables of names, written in the form of import statements."""
 
-from inferstream.compat.table import Instead, Late, parsed
+from inferstream.compat.table import Instead, Late, parse_table
 
 TABLE = """
 other: from .own import One, Two as Three
@@ -12,17 +12,17 @@ other.long: from .own import One,
 """
 
 
-def test_a_table_has_the_names_of_each_module() -> None:
+def test_table_lists_the_names_of_each_module() -> None:
     shared = Instead("a sentence of several lines of the table")
-    assert parsed(TABLE, {"SHARED": shared.sentence}, "server") == {
+    assert parse_table(TABLE, {"SHARED": shared.sentence}, "server") == {
         "other": {
-            "One": "inferstream.compat.server.own",
-            "Three": "inferstream.compat.server.own:Two",
+            "One": "server.own",
+            "Three": "server.own:Two",
             "cwd": Late("os:getcwd"),
             "sep": Late("os"),
             "Gone": shared,
             "Lost": shared,
         },
         "other.below": {"Away": Instead("write `own` instead")},
-        "other.long": dict.fromkeys(("One", "Two"), "inferstream.compat.server.own"),
+        "other.long": dict.fromkeys(("One", "Two"), "server.own"),
     }

@@ -12,7 +12,7 @@ async def name() -> str:
     return threading.current_thread().name
 
 
-def test_a_thread_starts_with_the_first_coroutine_and_ends_when_it_is_closed() -> None:
+def test_thread_starts_with_first_coroutine_and_ends_on_close() -> None:
     loop = BackgroundLoop("tried")
     assert "tried" not in [thread.name for thread in threading.enumerate()]
     assert loop.run(name()) == "tried"
@@ -23,7 +23,7 @@ def test_a_thread_starts_with_the_first_coroutine_and_ends_when_it_is_closed() -
     loop.close()
 
 
-def test_an_interruption_cancels_the_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keyboard_interrupt_cancels_the_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = BackgroundLoop("tried")
     begun, cancelled = threading.Event(), threading.Event()
 

@@ -52,7 +52,7 @@ class Waiting(ThreadChannel[int]):
         self.end(error)
 
 
-async def test_items_come_in_order_and_then_the_end() -> None:
+async def test_items_are_delivered_in_order_before_the_end() -> None:
     channel: Channel[int] = Channel(8)
     for number in range(3):
         channel.put(number)
@@ -62,7 +62,7 @@ async def test_items_come_in_order_and_then_the_end() -> None:
         await anext(channel)
 
 
-async def test_a_waiting_reader_goes_on_at_an_item_and_at_the_end() -> None:
+async def test_waiting_reader_resumes_on_item_or_end() -> None:
     channel: Channel[int] = Channel(8)
     reading = asyncio.ensure_future(read(channel))
     await turns()
@@ -72,7 +72,7 @@ async def test_a_waiting_reader_goes_on_at_an_item_and_at_the_end() -> None:
     assert await asyncio.wait_for(reading, 5) == [1]
 
 
-async def test_an_error_follows_the_items_and_is_raised_once() -> None:
+async def test_error_follows_items_and_is_raised_once() -> None:
     channel: Channel[int] = Channel(8)
     channel.put(1)
     channel.end(ValueError("broken"))
@@ -83,7 +83,7 @@ async def test_an_error_follows_the_items_and_is_raised_once() -> None:
         await anext(channel)
 
 
-async def test_the_first_end_counts_and_later_items_are_dropped() -> None:
+async def test_first_end_wins_and_later_items_are_dropped() -> None:
     channel: Channel[int] = Channel(8)
     channel.end()
     channel.put(1)
@@ -91,7 +91,7 @@ async def test_the_first_end_counts_and_later_items_are_dropped() -> None:
     assert await read(channel) == []
 
 
-async def test_closing_drops_what_waits_and_ends_a_reader() -> None:
+async def test_closing_drops_pending_items_and_ends_a_reader() -> None:
     channel: Channel[int] = Channel(8)
     reading = asyncio.ensure_future(read(channel))
     await turns()
@@ -102,7 +102,7 @@ async def test_closing_drops_what_waits_and_ends_a_reader() -> None:
     assert await read(channel) == []
 
 
-async def test_a_reader_may_leave_before_the_end_is_known() -> None:
+async def test_reader_may_leave_before_the_end() -> None:
     channel: Channel[int] = Channel(8)
     channel.close()
     assert not channel.open
@@ -112,7 +112,7 @@ async def test_a_reader_may_leave_before_the_end_is_known() -> None:
 
 
 @pytest.mark.parametrize("leave", [True, False])
-async def test_a_producer_waits_for_room_and_goes_on_when_an_item_or_the_reader_leaves(leave: bool) -> None:
+async def test_producer_waits_for_space_and_resumes_on_item_or_reader_exit(leave: bool) -> None:
     channel: Channel[int] = Channel(2)
     await send(channel, 0)
     await send(channel, 1)
@@ -127,7 +127,7 @@ async def test_a_producer_waits_for_room_and_goes_on_when_an_item_or_the_reader_
     assert channel.has_room() is leave
 
 
-async def test_all_producers_go_on_when_the_reader_leaves() -> None:
+async def test_all_producers_resume_when_the_reader_leaves() -> None:
     channel: Channel[int] = Channel(1)
     producing = [asyncio.ensure_future(send(channel, number)) for number in range(5)]
     await turns()
@@ -135,7 +135,7 @@ async def test_all_producers_go_on_when_the_reader_leaves() -> None:
     await asyncio.wait_for(asyncio.gather(*producing), 5)
 
 
-async def test_producers_go_on_in_the_order_in_which_they_came() -> None:
+async def test_producers_resume_in_arrival_order() -> None:
     channel: Channel[int] = Channel(1)
     producing = [asyncio.ensure_future(send(channel, number)) for number in range(5)]
     got = [await anext(channel) for _ in range(5)]
@@ -144,7 +144,7 @@ async def test_producers_go_on_in_the_order_in_which_they_came() -> None:
 
 
 @pytest.mark.parametrize("asks", [False, True])
-async def test_a_producer_that_comes_later_waits_behind_the_others(asks: bool) -> None:
+async def test_later_producer_waits_behind_the_others(asks: bool) -> None:
     channel: Channel[int] = Channel(1)
     channel.put(0)
     producing = [asyncio.ensure_future(send(channel, number)) for number in (1, 2)]
@@ -159,7 +159,7 @@ async def test_a_producer_that_comes_later_waits_behind_the_others(asks: bool) -
     assert got == ([1, 2, 3] if asks else [3, 1, 2])
 
 
-async def test_a_producer_cancelled_as_it_may_go_on_lets_another_go_on() -> None:
+async def test_producer_cancelled_on_wakeup_passes_it_on() -> None:
     channel: Channel[int] = Channel(1)
     channel.put(0)
     first, second = (asyncio.ensure_future(send(channel, number)) for number in (1, 2))
@@ -171,7 +171,7 @@ async def test_a_producer_cancelled_as_it_may_go_on_lets_another_go_on() -> None
     assert first.cancelled()
 
 
-async def test_a_reader_cancelled_while_an_item_comes_leaves_it_for_the_next() -> None:
+async def test_reader_cancelled_on_arrival_leaves_the_item() -> None:
     channel: Channel[int] = Channel(1)
     reading = asyncio.ensure_future(anext(channel))
     await turns()
@@ -182,7 +182,7 @@ async def test_a_reader_cancelled_while_an_item_comes_leaves_it_for_the_next() -
     assert await anext(channel) == 7
 
 
-async def test_an_item_is_free_when_it_has_left() -> None:
+async def test_item_is_freed_after_delivery() -> None:
     class Item: ...
 
     channel: Channel[Item] = Channel(1)
@@ -196,7 +196,7 @@ async def test_an_item_is_free_when_it_has_left() -> None:
     assert kept() is None
 
 
-async def test_an_error_that_was_raised_is_in_no_cycle() -> None:
+async def test_raised_error_is_in_no_reference_cycle() -> None:
     class Broken(Exception): ...
 
     channel: Channel[int] = Channel(1)
@@ -213,7 +213,7 @@ async def test_an_error_that_was_raised_is_in_no_cycle() -> None:
         gc.enable()
 
 
-async def test_sizes_fill_a_channel_too() -> None:
+async def test_item_sizes_count_toward_capacity() -> None:
     channel: SizedChannel[int] = SizedChannel(3, 100)
     channel.put(0, 60)
     assert channel.has_room()
@@ -227,7 +227,7 @@ async def test_sizes_fill_a_channel_too() -> None:
     assert (channel.size, channel.pop(), channel.size) == (60, 1, 0)
 
 
-async def test_a_producer_waits_until_all_of_a_large_item_has_room() -> None:
+async def test_large_item_waits_until_it_fits_entirely() -> None:
     channel: SizedChannel[int] = SizedChannel(10, 100)
     channel.put(0, 1)
     channel.put(1, 500)
@@ -240,7 +240,7 @@ async def test_a_producer_waits_until_all_of_a_large_item_has_room() -> None:
     await asyncio.wait_for(producing, 5)
 
 
-async def test_a_closed_channel_has_no_size() -> None:
+async def test_closed_channel_has_no_size() -> None:
     channel: SizedChannel[int] = SizedChannel(10, 100)
     channel.put(1, 500)
     channel.close()
@@ -248,7 +248,7 @@ async def test_a_closed_channel_has_no_size() -> None:
     assert channel.has_room()
 
 
-async def test_a_channel_with_more_than_its_bound_has_no_room_before_it_has_less() -> None:
+async def test_overfull_channel_accepts_items_once_below_its_bound() -> None:
     channel: Channel[int] = Channel(1)
     for number in range(3):
         channel.put(number)
@@ -263,7 +263,7 @@ async def test_a_channel_with_more_than_its_bound_has_no_room_before_it_has_less
 
 
 @pytest.mark.parametrize("bound", [1, 2, 8])
-async def test_a_thread_is_held_back_and_loses_nothing(bound: int) -> None:
+async def test_producer_thread_is_throttled_without_losing_items(bound: int) -> None:
     channel = Waiting(bound)
     thread = threading.Thread(target=channel.produce, args=(3000, ValueError("broken")))
     thread.start()
@@ -278,7 +278,7 @@ async def test_a_thread_is_held_back_and_loses_nothing(bound: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_a_thread_goes_on_when_its_reader_leaves(seed: int) -> None:
+async def test_producer_thread_resumes_when_its_reader_leaves(seed: int) -> None:
     channel = Waiting(2)
     thread = threading.Thread(target=channel.produce, args=(10**9,))
     thread.start()
@@ -289,7 +289,7 @@ async def test_a_thread_goes_on_when_its_reader_leaves(seed: int) -> None:
     assert not thread.is_alive()
 
 
-async def test_an_item_that_leaves_just_before_its_producer_would_wait_is_noticed() -> None:
+async def test_item_taken_just_before_producer_waits_is_noticed() -> None:
     class Raced(Waiting):
         def _full(self) -> bool:
             full = super()._full()
@@ -302,7 +302,7 @@ async def test_an_item_that_leaves_just_before_its_producer_would_wait_is_notice
     assert channel.has_room()
 
 
-async def test_an_item_that_comes_just_before_its_reader_waits_is_noticed() -> None:
+async def test_item_added_just_before_reader_waits_is_noticed() -> None:
     class Raced:
         def create_future(self) -> asyncio.Future[None]:
             channel.put(1)  # the thread does not see yet that the reader waits
@@ -313,7 +313,7 @@ async def test_an_item_that_comes_just_before_its_reader_waits_is_noticed() -> N
     assert channel.news().done()
 
 
-def test_a_thread_whose_readers_loop_is_closed_ends() -> None:
+def test_producer_thread_ends_if_the_reader_loop_is_closed() -> None:
     async def begin() -> Waiting:
         return Waiting(2)
 
@@ -379,14 +379,14 @@ class Schedule:
 
 @pytest.mark.parametrize("kind", [Channel, SizedChannel])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_no_item_is_lost_or_doubled_whoever_is_cancelled(seed: int, kind: type[Channel[int]]) -> None:
+async def test_no_item_is_lost_or_duplicated_on_cancellation(seed: int, kind: type[Channel[int]]) -> None:
     schedule = Schedule(seed, kind)
     await schedule.run()
     assert schedule.got == schedule.put
     assert max(Counter(schedule.got).values()) == 1
 
 
-async def test_a_thread_that_waited_goes_on_when_all_items_are_taken() -> None:
+async def test_waiting_thread_resumes_when_all_items_are_taken() -> None:
     channel = Waiting(4)
     for number in range(4):
         channel.put(number)

@@ -8,14 +8,14 @@ import pytest
 from inferstream.concurrency.event_loop import new_event_loop
 
 
-def test_it_is_one_of_uvloop_where_that_is_installed() -> None:
+def test_uvloop_is_used_if_installed() -> None:
     uvloop = pytest.importorskip("uvloop")
     loop = new_event_loop()
     loop.close()
     assert isinstance(loop, uvloop.Loop)
 
 
-def test_it_is_one_of_asyncio_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asyncio_is_used_without_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     loop = new_event_loop()
     try:

@@ -19,7 +19,7 @@ from inferstream.concurrency.inflight import (
 LIMIT = 1000
 
 
-def test_bytes_beyond_the_limit_are_refused_and_do_not_count() -> None:
+def test_bytes_over_the_limit_are_refused_and_not_counted() -> None:
     inflight = InflightBytes(LIMIT)
     one, other = RequestBytes(inflight), RequestBytes(inflight)
     one.add(600)
@@ -31,7 +31,7 @@ def test_bytes_beyond_the_limit_are_refused_and_do_not_count() -> None:
     assert inflight.held == LIMIT
 
 
-def test_an_announced_body_is_refused_before_it_comes_and_takes_room_as_it_comes() -> None:
+def test_announced_body_is_checked_early_and_counted_on_arrival() -> None:
     inflight = InflightBytes(LIMIT)
     with pytest.raises(NoRoom):  # not by its announcement: the limit of bodies refuses it
         RequestBytes(inflight, LIMIT + 1).add(LIMIT)
@@ -45,18 +45,18 @@ def test_an_announced_body_is_refused_before_it_comes_and_takes_room_as_it_comes
         RequestBytes(inflight, 200)
 
 
-def test_what_has_ended_holds_nothing_whatever_comes_later() -> None:
+def test_ended_request_holds_no_bytes() -> None:
     inflight = InflightBytes(LIMIT)
     with RequestBytes(inflight) as held:
-        held.keep(500)
-        held.keep(300)
+        held.resize(500)
+        held.resize(300)
         assert inflight.held == 300
     held.add(100)
     held.close()
     assert inflight.held == 0
 
 
-def test_small_requests_do_not_count() -> None:
+def test_small_requests_are_not_counted() -> None:
     held = RequestBytes(inflight := InflightBytes())
     held.add_whole(COUNTED_BYTES)
     assert inflight.held == 0
@@ -65,13 +65,13 @@ def test_small_requests_do_not_count() -> None:
 
 
 @pytest.mark.parametrize(("front_ends", "share"), [(1, 1000), (2, 500), (4, 300)])
-def test_front_ends_divide_the_limit_and_have_room_for_a_body(front_ends: int, share: int) -> None:
+def test_front_ends_divide_the_limit_and_fit_one_body(front_ends: int, share: int) -> None:
     inflight = InflightBytes()
-    inflight.bound(1000, front_ends, 300)
+    inflight.set_limit(1000, front_ends, 300)
     assert inflight.limit == share
 
 
-def test_memory_is_returned_once_for_many_bytes_that_went() -> None:
+def test_memory_is_returned_once_after_many_freed_bytes() -> None:
     inflight, returned = InflightBytes(), []
     inflight.on_fall = lambda: returned.append(inflight.held)
     requests = [RequestBytes(inflight) for _ in range(8)]
@@ -97,7 +97,7 @@ class Client:
         self.ended = True
 
 
-def test_the_slowest_upload_that_is_not_fair_gives_its_room_to_others(
+def test_slowest_unfair_upload_is_dropped_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 100.0
@@ -123,7 +123,7 @@ def test_the_slowest_upload_that_is_not_fair_gives_its_room_to_others(
     assert (inflight.held, inflight.refused) == (10 * FAIR_RATE, 2)
 
 
-def test_an_upload_does_not_end_itself_and_no_other_thread_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upload_is_not_ended_by_itself_or_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(module, "monotonic", lambda: now)
     inflight, client = InflightBytes(1000), Client()

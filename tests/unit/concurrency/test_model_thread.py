@@ -25,16 +25,16 @@ async def where(value: object = None) -> tuple[str, object]:
     return threading.current_thread().name, value
 
 
-async def test_a_coroutine_runs_in_the_thread_and_its_value_comes_back(thread: ModelThread) -> None:
+async def test_coroutine_runs_in_the_thread_and_returns_its_value(thread: ModelThread) -> None:
     assert await thread.call(where, 7) == ("model-m", 7)
     assert thread.calls == 0
 
 
-async def test_a_plain_function_runs_there_too(thread: ModelThread) -> None:
+async def test_sync_function_runs_in_the_thread(thread: ModelThread) -> None:
     assert await thread.call(threading.get_ident) != threading.get_ident()
 
 
-async def test_a_call_sees_the_context_of_its_caller(thread: ModelThread) -> None:
+async def test_call_has_the_caller_context(thread: ModelThread) -> None:
     async def look() -> str:
         return caller.get()
 
@@ -43,7 +43,7 @@ async def test_a_call_sees_the_context_of_its_caller(thread: ModelThread) -> Non
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), asyncio.CancelledError()])
-async def test_what_a_call_raises_reaches_its_caller(thread: ModelThread, error: BaseException) -> None:
+async def test_call_exception_reaches_the_caller(thread: ModelThread, error: BaseException) -> None:
     async def fails() -> None:
         raise error
 
@@ -53,7 +53,7 @@ async def test_what_a_call_raises_reaches_its_caller(thread: ModelThread, error:
     assert await thread.call(where) == ("model-m", None)
 
 
-async def test_the_thread_has_an_event_loop_of_its_own(thread: ModelThread) -> None:
+async def test_thread_has_its_own_event_loop(thread: ModelThread) -> None:
     background = []
 
     async def later() -> None:
@@ -71,7 +71,7 @@ async def test_the_thread_has_an_event_loop_of_its_own(thread: ModelThread) -> N
     assert background[0] == "model-m"
 
 
-async def test_two_calls_run_one_after_another(thread: ModelThread) -> None:
+async def test_sync_calls_run_sequentially(thread: ModelThread) -> None:
     inside = threading.Semaphore(1)
     release = threading.Event()
 
@@ -87,7 +87,7 @@ async def test_two_calls_run_one_after_another(thread: ModelThread) -> None:
     assert await asyncio.gather(*calls) == [True] * 3
 
 
-async def test_a_call_that_is_cancelled_before_it_begins_never_does(thread: ModelThread) -> None:
+async def test_call_cancelled_before_start_never_runs(thread: ModelThread) -> None:
     began: list[int] = []
     release = threading.Event()
     first = asyncio.ensure_future(thread.call(release.wait, 5))
@@ -103,7 +103,7 @@ async def test_a_call_that_is_cancelled_before_it_begins_never_does(thread: Mode
     assert thread.calls == 0
 
 
-async def test_a_call_that_is_cancelled_while_it_blocks_leaves_its_caller_at_once(
+async def test_cancelled_blocking_call_returns_to_its_caller_immediately(
     thread: ModelThread,
 ) -> None:
     began, release = threading.Event(), threading.Event()
@@ -133,7 +133,7 @@ async def test_a_call_that_is_cancelled_while_it_blocks_leaves_its_caller_at_onc
     assert thread.calls == 0
 
 
-async def test_a_call_that_is_cancelled_while_it_awaits_is_cancelled_there(thread: ModelThread) -> None:
+async def test_awaiting_call_is_cancelled_in_the_thread(thread: ModelThread) -> None:
     began, ended = threading.Event(), threading.Event()
 
     async def waits() -> None:
@@ -151,7 +151,7 @@ async def test_a_call_that_is_cancelled_while_it_awaits_is_cancelled_there(threa
     assert await asyncio.to_thread(ended.wait, 5)
 
 
-async def test_a_task_of_the_models_that_exits_does_not_end_the_thread(
+async def test_model_task_calling_exit_does_not_end_the_thread(
     thread: ModelThread, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def exits() -> None:
@@ -165,7 +165,7 @@ async def test_a_task_of_the_models_that_exits_does_not_end_the_thread(
     assert "SystemExit" in caplog.text
 
 
-async def test_a_thread_that_ends_leaves_nobody_waiting() -> None:
+async def test_ending_thread_leaves_no_waiter() -> None:
     thread = ModelThread("model-m")
     release, began = threading.Event(), threading.Event()
 
@@ -184,7 +184,7 @@ async def test_a_thread_that_ends_leaves_nobody_waiting() -> None:
     assert thread.calls == 0
 
 
-async def test_a_thread_that_has_ended_takes_no_calls() -> None:
+async def test_ended_thread_refuses_calls() -> None:
     thread = ModelThread("model-m")
     thread.close()
     await asyncio.to_thread(thread._thread.join, 5)
@@ -193,7 +193,7 @@ async def test_a_thread_that_has_ended_takes_no_calls() -> None:
     assert thread.calls == 0
 
 
-async def test_closing_ends_the_thread_and_the_tasks_in_it() -> None:
+async def test_closing_ends_the_thread_and_its_tasks() -> None:
     thread = ModelThread("model-m")
     ended = threading.Event()
 
@@ -217,7 +217,7 @@ async def test_closing_ends_the_thread_and_the_tasks_in_it() -> None:
     thread.close()  # a second time changes nothing
 
 
-async def test_a_thread_ends_in_order_after_model_code_has_replaced_the_policy_of_loops(
+async def test_thread_ends_cleanly_after_model_replaced_loop_policy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     failed: list[threading.ExceptHookArgs] = []
@@ -234,7 +234,7 @@ async def test_a_thread_ends_in_order_after_model_code_has_replaced_the_policy_o
     assert [str(each.exc_value) for each in failed] == []
 
 
-async def test_what_is_ready_crosses_with_one_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ready_callbacks_share_one_wakeup(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
     wakes, seen = [], []
     monkeypatch.setattr(Crossing, "_run", lambda self, run=Crossing._run: (wakes.append(1), run(self)))
@@ -253,7 +253,7 @@ async def test_what_is_ready_crosses_with_one_wake_up(monkeypatch: pytest.Monkey
     assert seen == [*range(50)] * 2
 
 
-async def test_a_call_says_whether_it_awaited(thread: ModelThread) -> None:
+async def test_call_detects_whether_it_awaited(thread: ModelThread) -> None:
     ran: list[float | None] = []
     await thread.call(where, ran=ran.append)
     await thread.call(asyncio.sleep, 0, ran=ran.append)
@@ -261,7 +261,7 @@ async def test_a_call_says_whether_it_awaited(thread: ModelThread) -> None:
     assert [seconds is None for seconds in ran] == [False, True]
 
 
-async def test_code_that_swallows_its_cancel_is_cancelled_again(
+async def test_code_ignoring_cancellation_is_cancelled_again(
     thread: ModelThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inferstream.concurrency.scope.PATIENCE", 0.01)
@@ -282,7 +282,7 @@ async def test_code_that_swallows_its_cancel_is_cancelled_again(
     assert await asyncio.to_thread(ended.wait, 5)
 
 
-async def test_everyone_learns_that_the_loop_is_closed() -> None:
+async def test_closed_loop_raises_for_every_sender() -> None:
     loop = asyncio.new_event_loop()
     crossing = Crossing(loop)
     loop.close()

@@ -16,7 +16,7 @@ from inferstream.concurrency.outgoing import (
     Gathered,
     Owed,
     StallGuard,
-    give,
+    for_each,
 )
 
 
@@ -41,7 +41,7 @@ class Numbers:
         self.closed = True
 
 
-async def test_what_taking_a_response_returns_comes_before_the_next_one() -> None:
+async def test_response_callback_runs_before_the_next_response() -> None:
     log: list[object] = []
 
     async def rest(number: int) -> None:
@@ -52,11 +52,11 @@ async def test_what_taking_a_response_returns_comes_before_the_next_one() -> Non
         log.append(number)
         return asyncio.ensure_future(rest(number)) if number == 1 else None
 
-    await give(Numbers(3), take)
+    await for_each(Numbers(3), take)
     assert log == [0, 1, "rest of 1", 2]
 
 
-async def test_a_client_that_has_enough_closes_the_reply() -> None:
+async def test_client_with_complete_response_closes_the_reply() -> None:
     reply = Numbers(10)
     taken: list[int] = []
 
@@ -64,11 +64,11 @@ async def test_a_client_that_has_enough_closes_the_reply() -> None:
         taken.append(number)
         return reply.aclose(None) if number == 2 else None
 
-    await give(reply, take)  # type: ignore[arg-type]
+    await for_each(reply, take)  # type: ignore[arg-type]
     assert taken == [0, 1, 2]
 
 
-async def test_a_stream_that_never_waits_lets_others_run() -> None:
+async def test_nonwaiting_stream_lets_others_run() -> None:
     turns = 0
 
     async def others() -> None:
@@ -78,7 +78,7 @@ async def test_a_stream_that_never_waits_lets_others_run() -> None:
             await asyncio.sleep(0)
 
     running = asyncio.create_task(others())
-    await give(Numbers(4, 2 * TURN_SECONDS), lambda _: None)
+    await for_each(Numbers(4, 2 * TURN_SECONDS), lambda _: None)
     running.cancel()
     assert turns >= 3
 
@@ -94,7 +94,7 @@ class Reading:
         self.held = False
 
 
-def test_reading_stops_while_a_client_is_owed_too_much() -> None:
+def test_reading_pauses_while_too_much_output_is_pending() -> None:
     reading = Reading()
     owed = Owed(reading)
     owed.add(OWED_BYTES)
@@ -132,12 +132,12 @@ class Guarded(StallGuard):
         return True
 
 
-async def test_a_client_that_reads_nothing_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+async def test_client_that_does_not_read_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     guarded = Guarded(3)
     async with asyncio.timeout(5):
         await guarded.dropped.wait()
     assert guarded.looks == 0
-    assert "a stream's client has read nothing for 0.02 s; dropping it" in caplog.text
+    assert "stream: client has not read for 0.02 s; closing the connection" in caplog.text
 
 
 @pytest.fixture
@@ -147,31 +147,31 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_a_message_waits_for_others_unless_it_was_waited_for(clock: list[float]) -> None:
+def test_message_is_batched_unless_it_was_awaited(clock: list[float]) -> None:
     gathered = Gathered()
-    assert not gathered.waits(1)
-    assert gathered.waits(1)
-    assert not gathered.waits(TOGETHER_BYTES + 1)
+    assert not gathered.can_wait(1)
+    assert gathered.can_wait(1)
+    assert not gathered.can_wait(TOGETHER_BYTES + 1)
     clock[0] += 2 * WAITED_SECONDS
-    assert gathered.waits(1, 3 * WAITED_SECONDS)
+    assert gathered.can_wait(1, 3 * WAITED_SECONDS)
     clock[0] += 2 * WAITED_SECONDS
-    assert not gathered.waits(1)
+    assert not gathered.can_wait(1)
 
 
-def test_no_message_waits_for_longer_than_a_turn(clock: list[float]) -> None:
+def test_no_message_waits_longer_than_one_loop_iteration(clock: list[float]) -> None:
     gathered = Gathered()
-    gathered.waits(1)
-    while gathered.waits(1):
+    gathered.can_wait(1)
+    while gathered.can_wait(1):
         gathered.add(1, b"x")
         clock[0] += WAITED_SECONDS / 2
         assert clock[0] < 1.0 + 2 * TURN_SECONDS
     assert clock[0] > 1.0 + TURN_SECONDS
     assert set(gathered.take()) == {ord("x")}
     assert not gathered
-    assert gathered.waits(1)
+    assert gathered.can_wait(1)
 
 
-def test_much_leaves_now() -> None:
+def test_large_output_is_sent_immediately() -> None:
     gathered = Gathered()
     gathered.add(TOGETHER_BYTES, b"a")
     assert not gathered.full

@@ -11,7 +11,7 @@ from inferstream.errors import Abandoned
 Send = Callable[[int], None]
 
 
-def test_pieces_come_in_order() -> None:
+def test_pieces_are_delivered_in_order() -> None:
     def function(send: Send) -> None:
         for each in range(3 * AHEAD):
             send(each)
@@ -19,7 +19,7 @@ def test_pieces_come_in_order() -> None:
     assert [*pieces_of(function)] == [*range(3 * AHEAD)]
 
 
-def test_an_error_comes_after_the_pieces() -> None:
+def test_error_follows_the_pieces() -> None:
     def function(send: Send) -> None:
         send(1)
         raise KeyError("gone")
@@ -30,7 +30,7 @@ def test_an_error_comes_after_the_pieces() -> None:
         next(pieces)
 
 
-def test_a_reader_who_leaves_ends_the_function() -> None:
+def test_closing_the_reader_ends_the_function() -> None:
     ended = threading.Event()
 
     def function(send: Send) -> None:

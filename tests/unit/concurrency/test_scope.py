@@ -50,7 +50,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("reason", REASONS)
-async def test_the_work_ends_with_the_reason(reason: Exception) -> None:
+async def test_work_ends_with_the_reason(reason: Exception) -> None:
     task, scope = await begun(forever)
     scope.end(reason)
     with pytest.raises(type(reason)) as raised:
@@ -60,7 +60,7 @@ async def test_the_work_ends_with_the_reason(reason: Exception) -> None:
     assert not task.cancelled()
 
 
-async def test_work_that_nobody_ends_returns_its_result() -> None:
+async def test_uninterrupted_work_returns_its_result() -> None:
     async def work(_: Scope) -> int:
         return 1
 
@@ -69,7 +69,7 @@ async def test_work_that_nobody_ends_returns_its_result() -> None:
     assert scope.reason is None
 
 
-async def test_the_first_reason_counts() -> None:
+async def test_first_reason_wins() -> None:
     task, scope = await begun(forever)
     scope.end(first := Cancelled())
     scope.end(DeadlineExceeded())
@@ -79,7 +79,7 @@ async def test_the_first_reason_counts() -> None:
     assert raised.value is first
 
 
-async def test_a_cancel_of_others_passes() -> None:
+async def test_external_cancellation_propagates() -> None:
     task, _ = await begun(forever)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -88,7 +88,7 @@ async def test_a_cancel_of_others_passes() -> None:
 
 
 @pytest.mark.parametrize("first", ["end", "cancel"])
-async def test_a_cancel_of_others_at_the_same_moment_is_not_lost(first: str) -> None:
+async def test_simultaneous_external_cancellation_is_not_lost(first: str) -> None:
     task, scope = await begun(forever)
     if first == "end":
         scope.end(DeadlineExceeded())
@@ -100,7 +100,7 @@ async def test_a_cancel_of_others_at_the_same_moment_is_not_lost(first: str) -> 
     assert task.cancelling() == 1
 
 
-async def test_a_cancel_of_others_while_the_work_cleans_up_is_not_lost() -> None:
+async def test_external_cancellation_during_cleanup_is_not_lost() -> None:
     cleans = asyncio.Event()
 
     async def work(_: Scope) -> None:
@@ -118,7 +118,7 @@ async def test_a_cancel_of_others_while_the_work_cleans_up_is_not_lost() -> None
         await task
 
 
-async def test_an_end_while_the_work_cleans_up_after_a_cancel_of_others_passes_that() -> None:
+async def test_end_during_cleanup_after_external_cancellation_propagates_it() -> None:
     cleans = asyncio.Event()
 
     async def work(_: Scope) -> None:
@@ -136,7 +136,7 @@ async def test_an_end_while_the_work_cleans_up_after_a_cancel_of_others_passes_t
         await task
 
 
-async def test_an_end_while_the_work_is_in_its_finally_comes_with_the_reason() -> None:
+async def test_end_in_finally_block_raises_the_reason() -> None:
     cleans = asyncio.Event()
 
     async def work(_: Scope) -> int:
@@ -153,7 +153,7 @@ async def test_an_end_while_the_work_is_in_its_finally_comes_with_the_reason() -
         await task
 
 
-async def test_a_timeout_around_a_scope_that_ends_with_it_still_times_out() -> None:
+async def test_timeout_around_an_ended_scope_still_expires() -> None:
     async def timed() -> None:
         async with asyncio.timeout(None) as limit:
             with Scope(asyncio.current_task()) as scope:
@@ -171,7 +171,7 @@ async def test_a_timeout_around_a_scope_that_ends_with_it_still_times_out() -> N
 
 
 @pytest.mark.parametrize(("ended", "error"), [("inner", Cancelled), ("outer", DeadlineExceeded)])
-async def test_of_nested_scopes_each_ends_for_its_own_reason(ended: str, error: type[Exception]) -> None:
+async def test_nested_scopes_end_for_their_own_reasons(ended: str, error: type[Exception]) -> None:
     scopes: dict[str, Scope] = {}
     inner: list[str] = []
 
@@ -193,7 +193,7 @@ async def test_of_nested_scopes_each_ends_for_its_own_reason(ended: str, error: 
 
 
 @pytest.mark.parametrize("order", [("inner", "outer"), ("outer", "inner")])
-async def test_of_nested_scopes_that_end_together_the_outer_reason_counts(order: tuple[str, str]) -> None:
+async def test_outer_reason_wins_if_nested_scopes_end_together(order: tuple[str, str]) -> None:
     scopes: dict[str, Scope] = {}
 
     async def work(outer: Scope) -> None:
@@ -209,7 +209,7 @@ async def test_of_nested_scopes_that_end_together_the_outer_reason_counts(order:
     assert not task.cancelling()
 
 
-async def test_work_after_an_inner_scope_that_was_ended_goes_on() -> None:
+async def test_outer_work_continues_after_inner_scope_ends() -> None:
     inner: list[Scope] = []
 
     async def work(_: Scope) -> int:
@@ -226,7 +226,7 @@ async def test_work_after_an_inner_scope_that_was_ended_goes_on() -> None:
     assert await task == 1
 
 
-async def test_an_end_before_the_start_ends_the_work_at_its_first_wait() -> None:
+async def test_end_before_start_stops_the_work_at_its_first_await() -> None:
     async def run() -> None:
         scope = Scope(asyncio.current_task())
         scope.end(Draining())
@@ -239,7 +239,7 @@ async def test_an_end_before_the_start_ends_the_work_at_its_first_wait() -> None
     assert not task.cancelling()
 
 
-async def test_an_end_by_the_work_itself_leaves_no_cancel_behind() -> None:
+async def test_self_ended_work_leaves_no_cancellation() -> None:
     async def run() -> int:
         try:
             with Scope(asyncio.current_task()) as scope:
@@ -253,7 +253,7 @@ async def test_an_end_by_the_work_itself_leaves_no_cancel_behind() -> None:
     assert await asyncio.create_task(run()) == 1
 
 
-async def test_an_end_after_the_work_cancels_nothing() -> None:
+async def test_end_after_the_work_cancels_nothing() -> None:
     task, scope = await begun(forever)
     scope.end(Cancelled())
     with pytest.raises(Cancelled):
@@ -277,7 +277,7 @@ async def test_an_end_after_the_work_cancels_nothing() -> None:
     await task
 
 
-async def test_a_result_of_work_that_was_ended_comes_too_late() -> None:
+async def test_result_of_ended_work_is_discarded() -> None:
     async def swallows(_: Scope) -> int:
         try:
             await forever()
@@ -292,7 +292,7 @@ async def test_a_result_of_work_that_was_ended_comes_too_late() -> None:
     assert not task.cancelling()
 
 
-async def test_an_error_of_the_work_passes_and_leaves_no_cancel() -> None:
+async def test_work_error_propagates_and_leaves_no_cancellation() -> None:
     async def fails(_: Scope) -> None:
         try:
             await forever()
@@ -306,7 +306,7 @@ async def test_an_error_of_the_work_passes_and_leaves_no_cancel() -> None:
     assert not task.cancelling()
 
 
-async def test_a_cancel_that_nobody_asked_for_is_no_end() -> None:
+async def test_spontaneous_cancelled_error_is_not_an_end() -> None:
     """Model code raises CancelledError of its own."""
 
     async def raises(_: Scope) -> None:
@@ -319,15 +319,15 @@ async def test_a_cancel_that_nobody_asked_for_is_no_end() -> None:
     assert not is_own_cancel(raised.value)
 
 
-async def test_a_scope_without_a_task_keeps_the_reason_for_later() -> None:
+async def test_scope_without_a_task_keeps_the_reason() -> None:
     scope = Scope(None)
     scope.end(reason := Cancelled())
     scope.end(Draining())
     assert scope.over()
-    assert scope.taken() is reason
+    assert scope.take_reason() is reason
 
 
-async def test_a_task_that_has_ended_is_not_kept() -> None:
+async def test_ended_task_is_not_kept_alive() -> None:
     async def serve(payload: Payload) -> None:
         await forever()
 
@@ -343,7 +343,7 @@ async def test_a_task_that_has_ended_is_not_kept() -> None:
     assert kept() is None
 
 
-async def test_a_reason_that_was_raised_is_not_kept() -> None:
+async def test_raised_reason_is_not_kept_alive() -> None:
     """Its traceback refers to frames that may hold a request."""
 
     async def run() -> "weakref.ref[Exception]":
@@ -367,7 +367,7 @@ async def test_a_reason_that_was_raised_is_not_kept() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_task_that_lingers_is_cancelled_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_task_ignoring_cancellation_is_cancelled_again(caplog: pytest.LogCaptureFixture) -> None:
     cancelled = 0
 
     async def lingers() -> None:
@@ -384,11 +384,11 @@ async def test_a_task_that_lingers_is_cancelled_again(caplog: pytest.LogCaptureF
     with caplog.at_level(logging.ERROR):
         await asyncio.wait_for(asyncio.wait([task]), 30)
     assert cancelled == 3
-    assert [record.getMessage()[:18] for record in caplog.records] == ["model code lingers"] * 2
+    assert [record.getMessage()[:27] for record in caplog.records] == ["model code is still running"] * 2
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_all_cancels_of_work_that_lingers_are_taken_back() -> None:
+async def test_repeated_cancellations_are_all_uncancelled() -> None:
     async def lingers(_: Scope) -> None:
         for _ in range(3):
             try:
@@ -405,7 +405,7 @@ async def test_all_cancels_of_work_that_lingers_are_taken_back() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_task_continues_after_its_work_is_over() -> None:
+async def test_task_continues_after_its_scope() -> None:
     over = asyncio.Event()
     go = asyncio.Event()
 

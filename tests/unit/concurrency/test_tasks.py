@@ -7,7 +7,7 @@ import weakref
 from inferstream.concurrency.tasks import Tasks
 
 
-async def test_a_task_that_nobody_else_holds_runs_to_its_end() -> None:
+async def test_unreferenced_task_runs_to_completion() -> None:
     tasks, known = Tasks(), []
 
     async def wait_for_what_it_alone_holds() -> None:
@@ -20,11 +20,11 @@ async def test_a_task_that_nobody_else_holds_runs_to_its_end() -> None:
     gc.collect()
     assert len(tasks) == 1
     known[0]().set_result(None)
-    await tasks.all_ended()
+    await tasks.wait_for_all()
     assert len(tasks) == 0
 
 
-async def test_all_have_ended_only_when_those_have_that_started_meanwhile() -> None:
+async def test_join_waits_for_tasks_started_meanwhile() -> None:
     tasks, order = Tasks(), []
 
     async def second() -> None:
@@ -37,15 +37,15 @@ async def test_all_have_ended_only_when_those_have_that_started_meanwhile() -> N
         order.append("first")
 
     tasks.start(first())
-    await tasks.all_ended()
+    await tasks.wait_for_all()
     assert order == ["first", "second"]
 
 
-async def test_those_that_are_cancelled_end_too() -> None:
+async def test_cancelled_tasks_are_joined() -> None:
     tasks = Tasks()
     going, staying = tasks.start(asyncio.sleep(0)), tasks.start(asyncio.Event().wait())
-    await tasks.one_ended()
+    await tasks.wait_for_one()
     assert (going.done(), staying.done(), len(tasks)) == (True, False, 1)
     tasks.cancel()
-    await tasks.all_ended()
+    await tasks.wait_for_all()
     assert staying.cancelled()

@@ -12,7 +12,7 @@ from inferstream.context import RequestContext, enter
 variable: ContextVar[str] = ContextVar("variable")
 
 
-async def test_a_call_has_its_arguments_and_its_context() -> None:
+async def test_call_has_its_arguments_and_context() -> None:
     enter(RequestContext())
     variable.set("here")
 
@@ -22,13 +22,13 @@ async def test_a_call_has_its_arguments_and_its_context() -> None:
     assert await Threads("m", 1).run(called, 1, function=2, named=3) == (1, 2, 3, "here", "model-m_0")
 
 
-async def test_the_end_of_an_iterator_is_an_error() -> None:
+async def test_stop_iteration_is_an_error() -> None:
     enter(RequestContext())
     with pytest.raises(RuntimeError, match="__next__ raised StopIteration"):
         await Threads("m", 1).run(iter(()).__next__)
 
 
-async def test_code_of_a_client_that_has_left_is_told_so() -> None:
+async def test_running_code_can_detect_client_disconnect() -> None:
     context, begun, go_on = RequestContext(), threading.Event(), threading.Event()
     enter(context)
 

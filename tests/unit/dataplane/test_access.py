@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from inferstream import extensions
 from inferstream.dataplane.access import Action, Authority, build_authority
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InvalidSettings, ModelNotFound, PermissionDenied
-from inferstream.extensions import AUTHORITIES, Plugin
-from inferstream.keys.authenticator import KeyAuthenticator
-from inferstream.keys.counters import create_counters
-from inferstream.keys.errors import LimitExceeded, Unauthenticated
-from inferstream.keys.principal import Principal
-from inferstream.keys.secret import digest_of, new_key
+from inferstream.extensions import discovery, loading
+from inferstream.extensions.entries import AUTHORITIES, Plugin
 from inferstream.plugins.keys import authority
+from inferstream.plugins.keys.authenticator import KeyAuthenticator
 from inferstream.plugins.keys.authority import KeyAuthority
+from inferstream.plugins.keys.counters import create_counters
+from inferstream.plugins.keys.errors import LimitExceeded, Unauthenticated
+from inferstream.plugins.keys.principal import Principal
+from inferstream.plugins.keys.secret import hash_key, new_key
 from inferstream.settings import Settings
 from inferstream.types import Headers
 
@@ -38,18 +38,18 @@ CALLER = Caller(Headers(()), "v2")
         ("0.0.0.0", True, True),
     ],
 )
-def test_management_documentation_and_the_access_log_are_closed_beyond_loopback(
+def test_management_docs_and_access_log_are_closed_on_public_addresses(
     host: str, allowed: bool, opened: bool
 ) -> None:
     access = Authority(Settings(host=host, allow_open_repository=allowed))
     assert access.repository_open is opened
-    for action in Action.registered():
+    for action in Action.list_all():
         if opened or not action.closed:
             access.check(action, CALLER)
             continue
         with pytest.raises(PermissionDenied, match=f"{action.closed} is closed .* allow_open_repository"):
             access.check(action, CALLER, "m")
-    assert {action for action in Action.registered() if action.closed} == {
+    assert {action for action in Action.list_all() if action.closed} == {
         Action.REPOSITORY_READ,
         Action.REPOSITORY_WRITE,
         Action.ACCESS_LOG,
@@ -59,17 +59,17 @@ def test_management_documentation_and_the_access_log_are_closed_beyond_loopback(
     }
 
 
-def test_an_operation_keeps_its_scope() -> None:
+def test_operation_keeps_its_scope() -> None:
     for name in ("name", "scope", "closed", "is_open", "other"):
         with pytest.raises((AttributeError, TypeError)):
             setattr(Action.SETTINGS, name, None)
     with pytest.raises(AttributeError):
         del Action.SETTINGS.scope
     assert Action.SETTINGS.scope == "access"
-    assert Action("settings", scope="access") not in (Action.SETTINGS, *Action.registered())
+    assert Action("settings", scope="access") not in (Action.SETTINGS, *Action.list_all())
 
 
-def test_who_embeds_an_application_decides_about_its_documentation() -> None:
+def test_embedding_application_controls_its_docs() -> None:
     access = Authority(Settings(host="0.0.0.0"), embedded=True)
     access.check(Action.DOCUMENTATION, CALLER)
     access.check(Action.REFLECTION, CALLER)
@@ -84,7 +84,7 @@ def keyed(tmp_path: Path, scopes: list[str], models: list[str]) -> Settings:
     entry = {
         "id": "abc",
         "principal": "ann",
-        "sha256": digest_of(KEY).hex(),
+        "sha256": hash_key(KEY).hex(),
         "scopes": scopes,
         "models": models,
     }
@@ -92,7 +92,7 @@ def keyed(tmp_path: Path, scopes: list[str], models: list[str]) -> Settings:
     return Settings(keys_file=str(tmp_path / "keys.json"))
 
 
-def test_a_key_needs_scope_and_model(tmp_path: Path) -> None:
+def test_key_needs_scope_and_model(tmp_path: Path) -> None:
     access = build_authority(keyed(tmp_path, ["infer", "metrics"], ["a*"]))
     caller = Caller(Headers([(b"x-api-key", KEY.encode())]), "v2")
     access.check(Action.METRICS, caller)
@@ -106,7 +106,7 @@ def test_a_key_needs_scope_and_model(tmp_path: Path) -> None:
             access.check(action, caller, "b")
 
 
-def test_model_code_gets_no_key(tmp_path: Path) -> None:
+def test_model_code_receives_no_key(tmp_path: Path) -> None:
     access = build_authority(keyed(tmp_path, ["infer"], ["*"]))
     raw = [(b"x-a", b"1"), (b"x-api-key", KEY.encode())]
     split = access.split(raw)
@@ -119,9 +119,7 @@ def test_model_code_gets_no_key(tmp_path: Path) -> None:
     assert Authority(Settings()).split(raw) == (raw, None)
 
 
-def test_a_known_key_is_not_hashed_again_and_still_expires(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_known_key_is_hashed_once_and_still_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     access = build_authority(keyed(tmp_path, ["infer"], ["*"]))
     caller = Caller(Headers([(b"x-api-key", KEY.encode())]), "v2")
     access.check(Action.INFER, caller, "m")
@@ -144,23 +142,23 @@ def test_a_known_key_is_not_hashed_again_and_still_expires(
     assert (caller.principal, caller.key) == (None, None)
 
 
-async def test_a_revoked_key_leaves_nothing_on_its_caller(tmp_path: Path) -> None:
+async def test_revoked_key_is_removed_from_its_caller(tmp_path: Path) -> None:
     access = build_authority(keyed(tmp_path, ["infer"], ["*"]))
     assert isinstance(access, KeyAuthority)
     caller = Caller(Headers([(b"x-api-key", KEY.encode())]), "v2")
     access.check(Action.INFER, caller, "m")
     (tmp_path / "keys.json").write_text('{"version": 1, "keys": []}')
-    await access.keys.read_again()
+    await access.keys.reload_keys()
     with pytest.raises(Unauthenticated):
         access.check(Action.INFER, caller, "m")
     assert (caller.principal, caller.key) == (None, None)
 
 
-async def test_the_audit_log_needs_no_keys_and_has_a_refusal_once(tmp_path: Path) -> None:
+async def test_audit_log_works_without_keys_and_records_refusal_once(tmp_path: Path) -> None:
     access = build_authority(Settings(host="0.0.0.0", audit_log=str(tmp_path / "audit.jsonl")))
     with pytest.raises(PermissionDenied) as refused:
         access.check(Action.REPOSITORY_WRITE, CALLER, "m")
-    access.refused("load", CALLER, "m", refused.value)
+    access.record_rejection("load", CALLER, "m", refused.value)
     assert await access.run(Action.CUSTOM_ROUTE, CALLER, "m", partial(asyncio.sleep, 0, 7), 12) == 7
     with pytest.raises(ModelNotFound):
         await access.run(Action.REPOSITORY_WRITE, CALLER, "n", missing)
@@ -178,7 +176,7 @@ async def missing() -> None:
     raise ModelNotFound("n")
 
 
-async def test_what_is_no_inference_is_limited_too(tmp_path: Path) -> None:
+async def test_non_inference_requests_are_limited(tmp_path: Path) -> None:
     settings = keyed(tmp_path, ["infer"], ["*"])
     document = json.loads((tmp_path / "keys.json").read_text())
     document["keys"][0]["limits"] = {"requests_per_second": 0.001, "burst": 1}
@@ -201,12 +199,18 @@ class Guard(Authority):
         return cls(settings) if settings.server_name == "guarded" else None
 
 
-def test_settings_turn_on_one_authority_and_none_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keys = Plugin("inferstream", AUTHORITIES, "keys", extensions.plugins(AUTHORITIES)["keys"].value, "keys")
+class Broken(Authority):
+    @classmethod
+    def of(cls, settings: Settings, **process: object) -> "Broken | None":
+        if settings.server_name == "guarded":
+            raise InvalidSettings("the table is empty")
+        raise KeyError("table")
+
+
+def test_settings_select_exactly_one_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = Plugin("inferstream", AUTHORITIES, "keys", discovery.plugins(AUTHORITIES)["keys"].value, "keys")
     found = {"keys": keys, "guard": Plugin("guard", AUTHORITIES, "guard", f"{__name__}:Guard", "guard")}
-    monkeypatch.setattr(extensions, "plugins", lambda group: found if group == AUTHORITIES else {})
+    monkeypatch.setattr(loading, "plugins", lambda group: found if group == AUTHORITIES else {})
     assert type(build_authority(Settings())) is Authority
     assert type(build_authority(Settings(server_name="guarded"))) is Guard
     with pytest.raises(InvalidSettings, match="the settings turn on another authority as well"):
@@ -214,20 +218,23 @@ def test_settings_turn_on_one_authority_and_none_is_left_out(
     for value, reason in (
         (f"{__name__}:KEY", "it is not a subclass of Authority"),
         ("absent:thing", "absent"),
+        (f"{__name__}:Broken", r"Broken\): KeyError: 'table'. The server does not start"),
     ):
         found["guard"] = Plugin("guard", AUTHORITIES, "guard", value, "guard")
         with pytest.raises(InvalidSettings, match=reason):
             build_authority(Settings())
+    with pytest.raises(InvalidSettings, match=r"^the table is empty$"):
+        build_authority(Settings(server_name="guarded"))
 
 
-def test_only_a_check_of_its_own_makes_an_authority_restrict(tmp_path: Path) -> None:
+def test_authority_restricts_only_with_its_own_check(tmp_path: Path) -> None:
     assert not build_authority(Settings()).restricts
     assert not build_authority(Settings(audit_log=str(tmp_path / "audit.jsonl"))).restricts
     assert not Guard(Settings()).restricts
     assert build_authority(keyed(tmp_path, [], [])).restricts
 
 
-async def test_front_ends_count_in_the_memory_of_the_first(tmp_path: Path) -> None:
+async def test_front_ends_share_counters_of_the_first(tmp_path: Path) -> None:
     settings = keyed(tmp_path, ["infer"], ["*"])
     document = json.loads((tmp_path / "keys.json").read_text())
     document["keys"][0]["limits"] = {"in_flight": 1}
@@ -250,7 +257,7 @@ async def test_front_ends_count_in_the_memory_of_the_first(tmp_path: Path) -> No
     assert build_authority(Settings(frontends=2), count=2).shared is None
 
 
-def test_an_authority_that_fails_to_start_closes_its_memory(
+def test_authority_failing_to_start_closes_its_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = keyed(tmp_path, ["infer"], ["*"])

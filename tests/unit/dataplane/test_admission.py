@@ -11,11 +11,11 @@ from inferstream.dataplane.access import Authority
 from inferstream.dataplane.admission import Admission
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.caller import Caller
-from inferstream.dataplane.cloudevents import CloudEvents
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.dataplane.stages.live import Live
 from inferstream.errors import Draining, InvalidRequest, ModelNotFound, Overloaded
 from inferstream.handlers import HttpRequest, HttpResponse
+from inferstream.plugins.cloudevents.events import CloudEvents
 from inferstream.settings import Settings
 from inferstream.signature import Signature
 from inferstream.telemetry.access import AccessLines
@@ -44,7 +44,7 @@ def opened(asked: InferenceRequest, **given: Any) -> Call:
     return handled[0]
 
 
-async def test_a_call_has_an_id_its_headers_and_the_models_priority() -> None:
+async def test_call_has_id_headers_and_model_priority() -> None:
     asked = request()
     call = opened(asked)
     assert (call.dialect, call.deadline, call.pace, call.task) == ("v2", None, 0.0, None)
@@ -55,7 +55,7 @@ async def test_a_call_has_an_id_its_headers_and_the_models_priority() -> None:
     assert asked.parameters.headers["x-a"] == "1"
 
 
-async def test_what_the_request_says_of_itself_goes_before_what_its_transport_says() -> None:
+async def test_request_values_override_transport_values() -> None:
     now = asyncio.get_running_loop().time()
     call = opened(request(priority=2, timeout=1_000_000), deadline=now + 60, priority=7)
     assert call.priority == 2
@@ -65,7 +65,7 @@ async def test_what_the_request_says_of_itself_goes_before_what_its_transport_sa
         opened(request(priority=-1))
 
 
-def test_later_requests_get_cloudevents_headers_too() -> None:
+def test_later_requests_get_cloudevents_headers() -> None:
     later = request()
     served = served_by([])
     served.pipeline.marks = CloudEvents("s")
@@ -81,7 +81,7 @@ def plane(served: Any, draining: bool = False) -> DataPlane:
     return DataPlane(settings, cast(Any, registry), Authority(settings))
 
 
-def test_a_full_queue_refuses_before_anything_is_parsed() -> None:
+def test_full_queue_refuses_before_parsing() -> None:
     def check(model: str) -> None:
         raise Overloaded(f"{model} is full")
 
@@ -97,26 +97,26 @@ async def write(response: HttpResponse, count: Callable[[int], None]) -> None:
     count(len(response.body))
 
 
-async def test_a_models_own_route_is_waited_for_and_ended_like_an_inference() -> None:
+async def test_custom_route_is_awaited_and_ended_like_inference() -> None:
     begun, live = asyncio.Event(), Live(cast(Any, None))
 
     async def ask(_: HttpRequest) -> None:
         begun.set()
         await asyncio.Event().wait()
 
-    served = SimpleNamespace(live=live, execution=SimpleNamespace(ask=ask))
+    served = SimpleNamespace(live=live, execution=SimpleNamespace(call_route=ask))
     asking = asyncio.create_task(plane(served).call_route("m", read, write, caller()))
     await begun.wait()
     assert len(live.calls) == 1
     live.fail(Draining())
     with pytest.raises(Draining):
         await asking
-    await live.emptied()
+    await live.wait_until_empty()
     with pytest.raises(Draining):
         await plane(served, draining=True).call_route("m", read, write, caller())
 
 
-async def test_a_client_that_leaves_a_route_cancels_it() -> None:
+async def test_disconnect_cancels_custom_route() -> None:
     begun, live = asyncio.Event(), Live(cast(Any, None))
 
     async def ask(_: HttpRequest) -> None:
@@ -124,7 +124,7 @@ async def test_a_client_that_leaves_a_route_cancels_it() -> None:
         await asyncio.Event().wait()
 
     asking = asyncio.create_task(
-        plane(SimpleNamespace(live=live, execution=SimpleNamespace(ask=ask))).call_route(
+        plane(SimpleNamespace(live=live, execution=SimpleNamespace(call_route=ask))).call_route(
             "m", read, write, caller()
         )
     )
@@ -142,7 +142,7 @@ def served_by(handled: list[Call], withdrawn: bool = False, priority: int = 1) -
     )
 
 
-def test_a_model_that_was_replaced_since_gets_no_call() -> None:
+def test_replaced_model_gets_no_new_calls() -> None:
     old: list[Call] = []
     new: list[Call] = []
     first, second = served_by(old), served_by(new)
@@ -152,7 +152,7 @@ def test_a_model_that_was_replaced_since_gets_no_call() -> None:
     assert (len(old), len(new)) == (0, 1)
 
 
-def test_a_model_that_is_gone_since_refuses() -> None:
+def test_removed_model_refuses_calls() -> None:
     admitted = admission(served_by([], withdrawn=True), nobody)
     with pytest.raises(ModelNotFound):
         admitted.open(Operation.INFER, request())
@@ -162,7 +162,7 @@ def nobody(model: str, version: str | None, caller: object) -> Any:
     raise ModelNotFound(model, version)
 
 
-async def test_what_ends_its_last_call_ends_none_before_there_is_one() -> None:
+async def test_end_without_calls_has_no_effect() -> None:
     handled: list[Call] = []
     admitted = admission(served_by(handled))
     admitted.end(Draining())
@@ -172,7 +172,7 @@ async def test_what_ends_its_last_call_ends_none_before_there_is_one() -> None:
     assert isinstance(handled[0].reason, Draining)
 
 
-def test_a_wrong_parameter_is_logged_before_there_is_a_call() -> None:
+def test_invalid_parameter_is_logged_before_the_call_exists() -> None:
     records: list[Any] = []
     admitted = admission(served_by([]))
     lines = admitted._registry.lines
@@ -193,7 +193,7 @@ def reading(*inputs: MetadataTensor, takes_any: bool = False) -> Admission:
 BODY = b'{"id": "a", "inputs": [{"name": "x", "datatype": "INT32", "shape": [1], "data": [1]}]}'
 
 
-def test_a_request_is_read_for_its_model() -> None:
+def test_request_is_read_for_its_model() -> None:
     assert reading().read_request(BODY).id == "a"
     request = reading().read_request(BODY, "b")
     assert (request.id, request.inputs[0].name) == ("b", "x")
@@ -205,7 +205,7 @@ def test_a_request_is_read_for_its_model() -> None:
         reading().read_request(nested)
 
 
-def test_values_become_the_tensors_that_the_model_declares() -> None:
+def test_values_become_declared_tensors() -> None:
     declared = MetadataTensor(name="x", datatype="FP32", shape=[-1])
     [tensor] = reading(declared).read_tensors({"x": [1, 2]})
     assert (tensor.name, tensor.datatype, tensor.shape) == ("x", "FP32", [2])

@@ -20,7 +20,7 @@ from inferstream.dataplane.call import (
 )
 from inferstream.errors import InvalidRequest
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
-from inferstream.protos.grpc import request_from
+from inferstream.protos.grpc import parse_request
 from inferstream.protos.json_requests import build_request
 from inferstream.types import InferenceRequest, Parameters
 
@@ -36,7 +36,7 @@ if child:
 """
 
 
-def test_a_model_may_set_parameters_on_a_request_that_came_without() -> None:
+def test_model_may_set_parameters_on_request_without_parameters() -> None:
     request = InferenceRequest(inputs=[])
     identify(request, {"name": "value"})
     assert request.parameters is not None
@@ -53,7 +53,7 @@ def from_grpc(given: bool) -> InferenceRequest:
     message = ModelInferRequest(model_name="m")
     if given:
         message.parameters["by"].int64_param = 1
-    return request_from(message)
+    return parse_request(message)
 
 
 def from_code(given: bool) -> InferenceRequest:
@@ -61,7 +61,7 @@ def from_code(given: bool) -> InferenceRequest:
 
 
 @pytest.mark.parametrize("request_of", [from_json, from_grpc, from_code])
-def test_a_dump_shows_the_parameters_that_a_client_gave_and_no_headers(
+def test_dump_has_client_parameters_and_no_headers(
     request_of: Callable[[bool], InferenceRequest],
 ) -> None:
     without, given = request_of(False), request_of(True)
@@ -73,13 +73,13 @@ def test_a_dump_shows_the_parameters_that_a_client_gave_and_no_headers(
         assert "secret" not in request.model_dump_json()
 
 
-def test_ids_are_uuids_and_each_is_another() -> None:
+def test_ids_are_unique_uuids() -> None:
     found = [new_id() for _ in range(1000)]
     assert {UUID(id).version for id in found} == {4}
     assert len(set(found)) == 1000
 
 
-def test_processes_that_were_one_go_on_with_different_ids() -> None:
+def test_forked_processes_generate_different_ids() -> None:
     said = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True).stdout
     first, second = said.split()
     assert first[:24] != second[:24]
@@ -92,12 +92,12 @@ def heeded(parameters: dict, **given) -> Call:
 
 
 @pytest.mark.parametrize(("said", "heard"), [(1, 1), (5, 5), (9, 9), (10, LOWEST), (2**64 - 1, LOWEST)])
-def test_a_priority_is_one_of_nine(said: int, heard: int) -> None:
+def test_priority_is_one_to_nine(said: int, heard: int) -> None:
     assert heeded({"priority": said}).priority == heard
     assert header_priority(str(said).encode()) == header_priority(str(said)) == heard
 
 
-def test_the_request_wins_over_the_header_unless_it_leaves_it_to_the_default() -> None:
+def test_request_priority_overrides_header_unless_default() -> None:
     assert heeded({"priority": 2}, priority=7).priority == 2
     assert heeded({"priority": 0}, priority=7).priority == 7
     assert heeded({}, priority=7).priority == 7
@@ -105,18 +105,18 @@ def test_the_request_wins_over_the_header_unless_it_leaves_it_to_the_default() -
 
 
 @pytest.mark.parametrize("said", [-1, 1.0, "1", True])
-def test_a_priority_that_is_none_is_refused(said: object) -> None:
+def test_invalid_priority_is_refused(said: object) -> None:
     with pytest.raises(InvalidRequest, match='parameter "priority"'):
         heeded({"priority": said})
 
 
 @pytest.mark.parametrize("said", [b"-1", b"", b"high", b"1.5", "²", b"1" * 400])
-def test_a_header_that_is_no_priority_is_refused(said: bytes | str) -> None:
+def test_invalid_priority_header_is_refused(said: bytes | str) -> None:
     with pytest.raises(InvalidRequest, match="X-Request-Priority"):
         header_priority(said)
 
 
-async def test_of_two_deadlines_the_earlier_counts() -> None:
+async def test_earlier_deadline_applies() -> None:
     now = asyncio.get_running_loop().time()
     assert heeded({}).deadline is None
     assert heeded({"timeout": 0}).deadline is None
@@ -128,6 +128,6 @@ async def test_of_two_deadlines_the_earlier_counts() -> None:
 
 
 @pytest.mark.parametrize("said", [-1, 0.5, "1000", True, 10**15 + 1])
-def test_a_timeout_that_is_none_is_refused(said: object) -> None:
+def test_invalid_timeout_is_refused(said: object) -> None:
     with pytest.raises(InvalidRequest, match='parameter "timeout"'):
         heeded({"timeout": said})

@@ -7,7 +7,7 @@ import pytest
 
 from inferstream import InferenceRequest, MLModel, ModelSettings
 from inferstream.dataplane.call import Operation
-from inferstream.dataplane.call_group import MOST_CALLS
+from inferstream.dataplane.call_group import MAX_CALLS
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferenceFailed, ModelError
 from inferstream.testing import run
@@ -50,7 +50,7 @@ def model(app):
     return app.application._backend.dataplane._registry.get("Counting").execution._model
 
 
-async def test_all_responses_of_all_calls_come_each_in_its_order():
+async def test_responses_of_each_call_arrive_in_order():
     async with run(Counting) as app:
         found = {"a": [], "b": []}
         async with await opened(app, request("a", most=20), request("b", most=2)) as reply:
@@ -59,14 +59,14 @@ async def test_all_responses_of_all_calls_come_each_in_its_order():
     assert found == {"a": [str(number) for number in range(20)], "b": ["0", "1"]}
 
 
-async def test_leaving_ends_every_call():
+async def test_disconnect_ends_every_call():
     async with run(Counting) as app:
         async with await opened(app, request("a", most=10**9), request("b", most=10**9)) as reply:
             await anext(reply)
         assert sorted(model(app).closed) == ["a", "b"]
 
 
-async def test_one_call_can_be_left_alone():
+async def test_one_call_may_be_closed_separately():
     async with run(Counting) as app:
         async with await opened(app, request("a", most=10**9), request("b", most=3)) as reply:
             seen = []
@@ -79,7 +79,7 @@ async def test_one_call_can_be_left_alone():
         assert sorted(model(app).closed) == ["a", "b"]
 
 
-async def test_a_refusal_of_one_ends_all_before_the_first_response():
+async def test_one_refusal_ends_all_calls_before_first_response():
     settings = ModelSettings(name="Counting", implementation=Counting, loop="server")  # which orders the two
     async with run(Counting(settings)) as app:
         with pytest.raises(ModelError, match="refused"):
@@ -87,7 +87,7 @@ async def test_a_refusal_of_one_ends_all_before_the_first_response():
         assert sorted(model(app).closed) == ["a", "b"]
 
 
-async def test_a_failure_of_one_is_that_of_all():
+async def test_one_failure_fails_the_group():
     async with run(Counting) as app:
         with pytest.raises(InferenceFailed):
             async with await opened(app, request("a", most=10**9), request("b", fail=True)) as reply:
@@ -100,7 +100,7 @@ def counted(app, kind):
     return app.application._backend.dataplane._registry.get("Counting").pipeline.meters.ends.get(kind, 0)
 
 
-async def test_a_call_that_its_client_has_enough_of_is_a_success():
+async def test_call_stopped_early_by_client_succeeds():
     async with run(Counting) as app:
         async with await opened(app, request("a", most=10**9), request("b", most=10**9)) as reply:
             await anext(reply)
@@ -109,14 +109,14 @@ async def test_a_call_that_its_client_has_enough_of_is_a_success():
         assert counted(app, "success") == 2
 
 
-async def test_calls_that_are_left_by_their_client_are_cancelled():
+async def test_abandoned_calls_are_cancelled():
     async with run(Counting) as app:
         async with await opened(app, request("a", most=10**9), request("b", most=10**9)) as reply:
             await anext(reply)
         assert counted(app, "cancelled") == 2
 
 
-async def test_calls_that_must_wait_for_others_do_not_keep_these_unread():
+async def test_waiting_calls_do_not_block_reading_of_others():
     counting = Counting(ModelSettings(name="Counting", implementation=Counting, max_concurrency=1))
     async with run(counting) as app:
         async with (
@@ -126,7 +126,7 @@ async def test_calls_that_must_wait_for_others_do_not_keep_these_unread():
             assert len([response async for response in reply]) == 100
 
 
-async def test_the_first_response_does_not_wait_for_calls_that_wait_for_others():
+async def test_first_response_does_not_wait_for_queued_calls():
     class Endless(Counting):
         async def predict_stream(self, payloads):
             yield "first"
@@ -138,17 +138,15 @@ async def test_the_first_response_does_not_wait_for_calls_that_wait_for_others()
             assert (await anext(reply)).id == "a"
 
 
-async def test_more_calls_than_a_queue_takes_begin_one_after_another():
-    settings = ModelSettings(
-        name="Counting", implementation=Counting, max_concurrency=1, max_queue=MOST_CALLS
-    )
+async def test_calls_beyond_queue_limit_start_in_sequence():
+    settings = ModelSettings(name="Counting", implementation=Counting, max_concurrency=1, max_queue=MAX_CALLS)
     async with run(Counting(settings)) as app:
-        calls = [request(str(number), most=1) for number in range(3 * MOST_CALLS)]
+        calls = [request(str(number), most=1) for number in range(3 * MAX_CALLS)]
         async with asyncio.timeout(20), await opened(app, *calls) as reply:
             assert len({response.id async for response in reply}) == len(calls)
 
 
-async def test_a_model_that_swallows_the_cancel_does_not_outlive_its_client(monkeypatch):
+async def test_model_ignoring_cancellation_does_not_outlive_its_client(monkeypatch):
     monkeypatch.setattr("inferstream.concurrency.scope.PATIENCE", 0.01)
     waiting, ended = threading.Event(), threading.Event()
 
@@ -172,7 +170,7 @@ async def test_a_model_that_swallows_the_cancel_does_not_outlive_its_client(monk
         assert await asyncio.to_thread(ended.wait, 20)
 
 
-async def test_a_call_that_fails_before_the_others_have_opened_keeps_its_responses():
+async def test_call_failing_early_keeps_its_responses():
     async with run(Counting) as app:
         seen = []
         with pytest.raises(InferenceFailed):

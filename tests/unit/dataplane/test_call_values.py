@@ -8,9 +8,9 @@ from inferstream.dataplane import call_values
 from inferstream.dataplane.call import Call, MergedCall, Operation
 from inferstream.dataplane.call_values import CallValue, inherit_values, pack_values, unpack_values
 from inferstream.dataplane.reply import Reply
-from inferstream.dataplane.shares import SHARE, Share
-from inferstream.dataplane.stages.limits import settled
+from inferstream.dataplane.stages.limits import release_call_values
 from inferstream.errors import InferenceFailed
+from inferstream.plugins.keys.shares import SHARE, Share
 from inferstream.types import InferenceRequest, InferenceResponse
 
 
@@ -38,13 +38,13 @@ def call(kind: type[Call] = Call, **arguments: Any) -> Call:
     return kind(Operation.INFER, "m", None, InferenceRequest(inputs=[]), {}, **arguments)
 
 
-def test_a_call_without_values_has_no_place_for_them() -> None:
+def test_call_without_values_allocates_no_storage() -> None:
     one = call()
     assert not hasattr(one, "values")
     assert CallValue[int]("n").get(one) is None
 
 
-def test_values_of_the_same_name_are_apart() -> None:
+def test_same_named_values_are_separate() -> None:
     first, second, one = CallValue[int]("n"), CallValue[int]("n"), call()
     first.set(one, 1)
     assert (first.get(one), second.get(one)) == (1, None)
@@ -52,7 +52,7 @@ def test_values_of_the_same_name_are_apart() -> None:
     assert (first.get(one), second.get(one)) == (1, 2)
 
 
-def test_a_value_stays_in_its_process_unless_it_packs() -> None:
+def test_only_packable_values_leave_the_process() -> None:
     here, kept, one = CallValue[object]("here"), Kept("kept"), call()
     here.set(one, object())
     assert pack_values(one) == {}
@@ -60,14 +60,14 @@ def test_a_value_stays_in_its_process_unless_it_packs() -> None:
     assert pack_values(one) == {"kept": "k"}
 
 
-def test_a_worker_unpacks_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_unpacks_known_values(monkeypatch: pytest.MonkeyPatch) -> None:
     kept, one = Kept("kept"), call()
-    monkeypatch.setattr(call_values, "_known", lambda: {"kept": kept})
+    monkeypatch.setattr(call_values, "_load_call_values", lambda: {"kept": kept})
     unpack_values(one, {"kept": "k", "of a package that is not here": 1})
     assert one.values == {kept: "k in a worker"}
 
 
-def test_the_values_of_installed_extensions_are_known_in_a_worker() -> None:
+def test_extension_values_are_known_in_worker() -> None:
     one = call()
     unpack_values(one, {"share": ("team", 3)})
     share = SHARE.get(one)
@@ -75,7 +75,7 @@ def test_the_values_of_installed_extensions_are_known_in_a_worker() -> None:
     assert (share.name, share.rank) == ("team", 3)
 
 
-def test_a_call_by_a_model_inherits_what_says_so() -> None:
+def test_nested_call_inherits_marked_values() -> None:
     here, kept, outer, inner = CallValue[int]("here"), Kept("kept"), call(), call()
     here.set(outer, 1)
     kept.set(outer, "")
@@ -87,7 +87,7 @@ def test_a_call_by_a_model_inherits_what_says_so() -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), [(Call, "team"), (MergedCall, "alice")])
-def test_the_calls_of_a_batch_are_those_of_its_principal(kind: type[Call], name: str) -> None:
+def test_batch_inherits_values_of_its_principal(kind: type[Call], name: str) -> None:
     outer, inner = call(kind, principal="alice"), call()
     SHARE.set(outer, Share("team", 2))
     inherit_values(inner, outer)
@@ -97,7 +97,7 @@ def test_the_calls_of_a_batch_are_those_of_its_principal(kind: type[Call], name:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_values_end_with_the_tokens_of_their_call(fails: bool) -> None:
+async def test_values_end_with_the_call_tokens(fails: bool) -> None:
     kept = Kept("kept")
 
     async def handle(call: Call) -> Reply:
@@ -109,7 +109,7 @@ async def test_values_end_with_the_tokens_of_their_call(fails: bool) -> None:
         if kept.ends == []:
             kept.set(one, "k")
         try:
-            async with await settled(handle)(one) as reply:
+            async with await release_call_values(handle)(one) as reply:
                 async for _ in reply:
                     pass
         except InferenceFailed:

@@ -9,7 +9,7 @@ class Certified:
     identities = ("a.example.org",)
 
 
-def test_the_client_of_a_transport_that_knows_it() -> None:
+def test_client_is_taken_from_transport() -> None:
     caller = Caller(Headers([(b"x-a", b"1")], None, Certified()), "v2")
     assert (caller.peer, caller.headers["x-a"]) == ("ipv4:10.0.0.1:5000", "1")
     assert caller.headers.identities == ("a.example.org",)
@@ -22,12 +22,12 @@ def test_the_client_of_a_transport_that_knows_it() -> None:
     )
 
 
-def test_the_client_of_a_transport_that_knows_none() -> None:
+def test_client_is_unknown_without_transport_support() -> None:
     caller = Caller(Headers(()), "kafka")
     assert (caller.peer, caller.headers.identities) == ("", ())
 
 
-def test_a_request_of_a_connection_has_a_deadline_of_its_own_and_all_else_of_it() -> None:
+def test_connection_request_has_its_own_deadline() -> None:
     caller = Caller(Headers(()), "websocket", priority=3, pace=0.5, principal="ann")
     once = caller.until(7.0)
     assert (once.deadline, caller.deadline) == (7.0, None)

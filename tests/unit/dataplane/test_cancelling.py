@@ -23,7 +23,7 @@ def headers(*identities: str, **values: str) -> Headers:
     return Headers(values.items(), None, Origin(*identities))
 
 
-def test_clients_are_told_apart_by_the_headers_that_are_named_and_their_certificates() -> None:
+def test_clients_are_identified_by_named_headers_and_certificates() -> None:
     credentials = Credentials(["Authorization"])
     mine = credentials.of(headers(authorization="a"), None)
     assert credentials.of(headers(authorization="a", other="x"), None) == mine
@@ -33,7 +33,7 @@ def test_clients_are_told_apart_by_the_headers_that_are_named_and_their_certific
     assert credentials.of(headers("x", "y"), None) == credentials.of(headers("y", "x"), None)
 
 
-def test_a_principal_counts_and_its_headers_do_not() -> None:
+def test_principal_identifies_client_instead_of_headers() -> None:
     credentials = Credentials(["authorization"])
     alice = credentials.of(headers(authorization="a"), "alice")
     assert credentials.of(headers(authorization="b"), "alice") == alice
@@ -63,7 +63,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     return calls
 
 
-async def test_all_calls_of_an_id_end_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cancel_ends_all_calls_with_the_id_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = ended(monkeypatch)
     mine, second, other, foreign = call("1"), call("1"), call("2"), call("1", authorization="b")
     lives: Any = [Live(mine, other), Live(second, foreign)]
@@ -74,7 +74,7 @@ async def test_all_calls_of_an_id_end_and_no_others(monkeypatch: pytest.MonkeyPa
         await cancelling.cancel("3", Caller(headers(), "v2"))
 
 
-async def test_other_front_ends_cancel_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_front_ends_cancel_their_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     ended(monkeypatch)
     lives: Any = [Live(call("1"))]
     asked: list[Any] = []

@@ -3,21 +3,21 @@
 import pytest
 
 from inferstream import MLModel, ModelSettings
-from inferstream.compat.mlserver.model import MLModel as MLServersModel
 from inferstream.dataplane.call import INFER, Call
 from inferstream.dataplane.checks import (
     Checks,
     Strictness,
-    checked,
-    checks_of,
+    add_checks,
+    choose_checks,
     fits,
-    most_rows_of,
-    strictness_of,
+    max_batch_size,
+    resolve_strictness,
 )
 from inferstream.dataplane.counts import Counts
 from inferstream.dataplane.json_limits import json_limits
-from inferstream.dataplane.outputs import finish_of
+from inferstream.dataplane.outputs import choose_finish
 from inferstream.errors import InvalidRequest
+from inferstream.plugins.mlserver.model import MLModel as MLServersModel
 from inferstream.settings import Settings
 from inferstream.signature import Signature
 from inferstream.types import (
@@ -36,31 +36,31 @@ def answered(selects: bool | None, *wanted: str) -> list[str]:
     request = InferenceRequest(inputs=[], outputs=[RequestOutput(name=name) for name in wanted])
     response = InferenceResponse(model_name="m", outputs=outputs)
     return [
-        output.name for output in finish_of("m", None, selects, [], "declared")(response, request).outputs
+        output.name for output in choose_finish("m", None, selects, [], "declared")(response, request).outputs
     ]
 
 
 @pytest.mark.parametrize("selects", [False, None])
-def test_what_was_asked_for_is_picked_out_in_its_order(selects: bool | None) -> None:
+def test_requested_outputs_are_selected_in_order(selects: bool | None) -> None:
     assert answered(selects, "b") == ["b"]
     assert answered(selects, "b", "a") == ["b", "a"]
 
 
-def test_an_output_that_is_not_there_is_refused() -> None:
+def test_missing_output_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="'c' is not one of the model's outputs: a, b"):
         answered(False, "a", "c")
 
 
-def test_a_model_that_may_select_is_believed() -> None:
+def test_outputs_of_model_with_unknown_selection_are_unchanged() -> None:
     assert answered(None, "a", "c") == ["a", "b"]
 
 
-def test_a_model_that_selects_is_believed() -> None:
+def test_outputs_of_selecting_model_are_unchanged() -> None:
     assert answered(True, "a") == ["a", "b"]
 
 
 def declared(strictness: Strictness) -> Checks:
-    return checks_of(Signature(), strictness)
+    return choose_checks(Signature(), strictness)
 
 
 def texts(shape: list[int], data: object) -> InferenceRequest:
@@ -78,7 +78,7 @@ def texts(shape: list[int], data: object) -> InferenceRequest:
         ([8, 8], "01" * 32),
     ],
 )
-def test_a_shape_may_count_the_characters_of_texts(shape: list[int], data: object) -> None:
+def test_shape_may_be_string_length(shape: list[int], data: object) -> None:
     request = texts(shape, data)
     declared("declared").check(request)
     assert request.inputs[0].shape == shape
@@ -90,15 +90,15 @@ def test_a_shape_may_count_the_characters_of_texts(shape: list[int], data: objec
 @pytest.mark.parametrize(
     ("shape", "data"), [([2], ["a"]), ([3], ["a", "b"]), ([2, 9], ["a", "b"]), ([2], []), ([2], [None])]
 )
-def test_a_shape_that_nothing_fills_is_refused(shape: list[int], data: list) -> None:
+def test_shape_without_matching_data_is_refused(shape: list[int], data: list) -> None:
     with pytest.raises(InvalidRequest, match="needs"):
         declared("declared").check(texts(shape, data))
 
 
-def test_an_answered_text_gets_the_shape_that_it_has() -> None:
+def test_response_text_gets_its_actual_shape() -> None:
     output = ResponseOutput(name="y", shape=[5], datatype="BYTES", data=[b"hello"])
     response = InferenceResponse(model_name="m", outputs=[output])
-    finish = finish_of("m", None, False, [], "declared")
+    finish = choose_finish("m", None, False, [], "declared")
     assert finish(response, InferenceRequest(inputs=[])).outputs[0].shape == [1]
 
 
@@ -117,7 +117,7 @@ def test_an_answered_text_gets_the_shape_that_it_has() -> None:
         ([2, 2], [-1, 1], False, False),
     ],
 )
-def test_trailing_ones_and_a_batch_dimension_are_forgiven_unless_strict(
+def test_trailing_ones_and_batch_dimension_are_accepted_unless_strict(
     shape: list[int], declared: list[int], loosely: bool, strictly: bool
 ) -> None:
     assert fits(shape, declared, strict=False) is loosely
@@ -138,31 +138,31 @@ class Theirs(MLServersModel):
         (Ours, "a.Ours", "declared"),
         (Theirs, "a.Theirs", "off"),
         (Ours, "mlserver_sklearn.SKLearnModel", "off"),
-        (Ours, "inferstream.runtimes.sklearn.SKLearnModel", "declared"),
+        (Ours, "inferstream.plugins.frameworks.sklearn.SKLearnModel", "declared"),
     ],
 )
-def test_auto_is_off_for_what_was_written_for_mlserver(
+def test_auto_validation_is_off_for_mlserver_models(
     model: type[MLModel], implementation: str, expected: str
 ) -> None:
     settings = ModelSettings(implementation=implementation)
-    assert strictness_of(settings, model.for_mlserver) == expected
+    assert resolve_strictness(settings, model.for_mlserver) == expected
     for chosen in ("declared", "strict", "off"):
         settings = ModelSettings(implementation=implementation, input_validation=chosen)
-        assert strictness_of(settings, model.for_mlserver) == chosen
+        assert resolve_strictness(settings, model.for_mlserver) == chosen
 
 
-def test_a_folder_of_tritons_is_held_to_its_declaration() -> None:
+def test_triton_folder_is_strictly_validated() -> None:
     settings = ModelSettings(implementation="a.B", parameters={"model_configuration": {"backend": "python"}})
-    assert strictness_of(settings, for_mlserver=False) == "strict"
+    assert resolve_strictness(settings, for_mlserver=False) == "strict"
     settings.input_validation = "declared"
-    assert strictness_of(settings, for_mlserver=False) == "declared"
+    assert resolve_strictness(settings, for_mlserver=False) == "declared"
 
 
-def test_a_batch_of_tritons_has_an_end_and_as_many_rows_in_each_input() -> None:
+def test_triton_batch_has_a_limit_and_equal_row_counts() -> None:
     settings = ModelSettings(implementation="a.B", parameters={"model_configuration": {"max_batch_size": 2}})
-    assert most_rows_of(settings) == 2
+    assert max_batch_size(settings) == 2
     inputs = [MetadataTensor(name=name, datatype="INT32", shape=[-1, 1]) for name in "xy"]
-    checks = checks_of(Signature((*inputs,)), "strict", most_rows_of(settings))
+    checks = choose_checks(Signature((*inputs,)), "strict", max_batch_size(settings))
 
     def rows(*counts: int) -> InferenceRequest:
         tensors = [
@@ -180,14 +180,14 @@ def test_a_batch_of_tritons_has_an_end_and_as_many_rows_in_each_input() -> None:
     ):
         with pytest.raises(InvalidRequest, match=reason):
             checks.check(request)
-    checks_of(Signature((*inputs,)), "declared", 2).check(rows(3, 3))
+    choose_checks(Signature((*inputs,)), "declared", 2).check(rows(3, 3))
 
 
-def test_the_first_versions_word_is_understood() -> None:
+def test_lenient_is_an_alias_for_declared() -> None:
     assert ModelSettings(implementation="a.B", input_validation="lenient").input_validation == "declared"
 
 
-def test_without_a_declaration_only_what_could_harm_is_refused() -> None:
+def test_undeclared_inputs_are_only_checked_for_safety() -> None:
     checks = declared("off")
     checks.check(texts([7, 9], ["a", 1, None]))
     for request, message in (
@@ -216,14 +216,14 @@ def numbers(name: str = "x", datatype: str = "FP32", **more: object) -> Inferenc
 @pytest.mark.parametrize(
     "request_", [numbers("other"), numbers(datatype="INT8"), InferenceRequest(inputs=[])]
 )
-def test_requests_are_not_held_against_annotations(
+def test_requests_are_not_checked_against_annotations(
     strictness: Strictness, request_: InferenceRequest
 ) -> None:
-    checks_of(ANNOTATED, strictness).check(request_)
+    choose_checks(ANNOTATED, strictness).check(request_)
 
 
-def test_strict_holds_requests_against_names_and_datatypes_of_annotations() -> None:
-    checks = checks_of(ANNOTATED, "strict")
+def test_strict_checks_names_and_datatypes_of_annotations() -> None:
+    checks = choose_checks(ANNOTATED, "strict")
     checks.check(numbers())  # codecs take any shape
     assert checks.counts_rows(numbers().inputs[0])
     checks.check(numbers(outputs=[RequestOutput(name="any")]))  # which only the model knows
@@ -238,7 +238,7 @@ def test_strict_holds_requests_against_names_and_datatypes_of_annotations() -> N
 
 @pytest.mark.parametrize("strictness", ["declared", "strict", "off"])
 @pytest.mark.parametrize("place", ["input", "output"])
-def test_a_request_is_refused_whose_data_no_stage_has_brought(strictness: Strictness, place: str) -> None:
+def test_request_with_unresolved_data_is_refused(strictness: Strictness, place: str) -> None:
     def inner(call: Call) -> str:
         return "reply"
 
@@ -247,7 +247,7 @@ def test_a_request_is_refused_whose_data_no_stage_has_brought(strictness: Strict
         outputs=[MetadataTensor(name="y", datatype="INT32", shape=[-1])],
     )
     counts = Counts(json_limits(Settings()), signature, frozenset())
-    handle = checked(inner, checks_of(signature, strictness), counts)
+    handle = add_checks(inner, choose_checks(signature, strictness), counts)
     there = RequestInput(name="x", shape=[1], datatype="INT32", data=[1])
     empty = RequestInput(name="x", shape=[0], datatype="INT32", data=[])
     request = InferenceRequest(

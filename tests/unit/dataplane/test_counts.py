@@ -50,9 +50,9 @@ def raw(*elements: bytes) -> TensorData:
         (asked("other", [b""] * 51), "max_json_values"),
     ],
 )
-def test_what_is_beyond_a_limit_names_input_and_setting(request_: InferenceRequest, setting: str) -> None:
+def test_exceeded_limit_names_input_and_setting(request_: InferenceRequest, setting: str) -> None:
     found = counts()
-    assert found.weight(request_) > 0
+    assert found.estimate_bytes(request_) > 0
     with pytest.raises((InvalidRequest, PayloadTooLarge), match=setting) as refused:
         found.check(request_)
     assert refused.value.message.startswith(f'input "{request_.inputs[0].name}": ')
@@ -71,18 +71,18 @@ def test_what_is_beyond_a_limit_names_input_and_setting(request_: InferenceReque
         asked("d", raw(b"\1")),
     ],
 )
-def test_what_is_within_the_limits_at_first_sight_weighs_nothing(request_: InferenceRequest) -> None:
-    assert counts().weight(request_) == 0
+def test_small_requests_are_not_weighed(request_: InferenceRequest) -> None:
+    assert counts().estimate_bytes(request_) == 0
 
 
-def test_numbers_of_a_list_count_and_those_of_an_array_do_not() -> None:
+def test_list_numbers_count_and_array_numbers_do_not() -> None:
     tensors = [RequestInput.of(name, [51], "INT64", TensorData([1] * 51)) for name in ("n", "array")]
     with pytest.raises(InvalidRequest, match="a list of more than 50 numbers"):
         counts().check(InferenceRequest.of(tensors[:1]))
-    assert counts().weight(InferenceRequest.of(tensors[1:])) == 0
+    assert counts().estimate_bytes(InferenceRequest.of(tensors[1:])) == 0
 
 
-def test_raw_elements_that_are_cut_off_are_named() -> None:
+def test_truncated_raw_elements_are_named() -> None:
     request = asked("other", TensorData.from_raw(b"\0" * 205, "BYTES"))
     with pytest.raises(InvalidRequest, match=r"other.*(left over|more than 50)"):
         counts().check(request)

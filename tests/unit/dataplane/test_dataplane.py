@@ -11,7 +11,7 @@ from inferstream.settings import Settings
 
 
 @pytest.mark.parametrize(("front_ends", "there"), [(1, True), (2, False)])
-def test_sequences_are_an_extension_of_a_server_with_one_front_end(front_ends: int, there: bool) -> None:
+def test_sequence_extension_requires_a_single_front_end(front_ends: int, there: bool) -> None:
     class Registry:
         def __getattr__(self, _: str) -> object:
             return lambda *_: ()

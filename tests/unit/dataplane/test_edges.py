@@ -28,31 +28,31 @@ def graph() -> Graph:
     return Graph(nowhere)
 
 
-def test_a_circle_of_three_names_its_way(graph: Graph) -> None:
+def test_cycle_of_three_models_names_its_path(graph: Graph) -> None:
     graph.load("a", "b")
     graph.load("b", "other", "c", version="2")
     with pytest.raises(ModelLoadFailed, match="Model c did not load: c calls a calls b calls c, and no call"):
         graph.load("c", "a")
 
 
-def test_a_model_that_calls_itself_is_a_circle(graph: Graph) -> None:
+def test_model_calling_itself_is_a_cycle(graph: Graph) -> None:
     with pytest.raises(ModelLoadFailed, match="a calls a"):
         graph.load("a", "a")
 
 
-def test_two_ways_to_one_model_are_no_circle(graph: Graph) -> None:
+def test_two_paths_to_one_model_are_not_a_cycle(graph: Graph) -> None:
     a = graph.load("a", "b", "c")
     graph.load("b", "d")
     graph.load("c", "d")
     assert graph.calls(a) == {"b": {"d": {}}, "c": {"d": {}}}
 
 
-def test_a_load_that_has_ended_closes_no_circle(graph: Graph) -> None:
+def test_finished_load_closes_no_cycle(graph: Graph) -> None:
     graph.remove(graph.load("a", "b"))
     assert graph.calls(graph.load("b", "a")) == {"a": {}}
 
 
-def test_a_reload_that_fails_leaves_the_edges_of_the_model_that_serves(graph: Graph) -> None:
+def test_failed_reload_keeps_edges_of_serving_model(graph: Graph) -> None:
     serving = graph.load("a", "b")
     graph.remove(graph.load("a", "c"))
     assert graph.calls(serving) == {"b": {}}

@@ -9,11 +9,11 @@ from inferstream import ModelSettings
 from inferstream.dataplane import facets
 from inferstream.dataplane.facets import Facets, TextFacts
 from inferstream.errors import InvalidSettings
-from inferstream.extensions import FACETS, OURS, Plugin
+from inferstream.extensions.entries import FACETS, OURS, Plugin
 from inferstream.plugins.text import extension
+from inferstream.plugins.text.inputs import SAMPLING, SPECIAL
+from inferstream.plugins.text.interface import TextInterface
 from inferstream.signature import Signature
-from inferstream.text.inputs import SAMPLING, SPECIAL
-from inferstream.text.interface import TextInterface
 from inferstream.types import MetadataTensor
 
 TEXT = MetadataTensor(name="text", datatype="BYTES", shape=[1])
@@ -39,19 +39,19 @@ def brought(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, "brought_facets", module)
         plugins = [Plugin("other", FACETS, name, f"brought_facets:{name}", "other") for name in factories]
         monkeypatch.setattr(
-            facets, "loaded", lambda group, strict: [(plugin, plugin.load()) for plugin in plugins]
+            facets, "load_group", lambda group, strict: [(plugin, plugin.load()) for plugin in plugins]
         )
 
     return bring
 
 
-def test_a_facet_is_found_by_its_type_and_by_those_that_it_derives_from(brought) -> None:
+def test_facet_is_found_by_its_type_and_base_types(brought) -> None:
     labels = Labels()
     brought(one=lambda signature, settings: labels, none=lambda signature, settings: None)
     assert Facets(strict=True).of(SIGNATURE, SETTINGS) == {Labels: labels, Base: labels}
 
 
-def test_the_facet_of_texts_is_what_the_server_asks_for() -> None:
+def test_text_facet_is_the_text_interface() -> None:
     found = Facets(strict=True).of(SIGNATURE, SETTINGS)
     facts = found[TextFacts]
     assert isinstance(facts, TextInterface)
@@ -60,7 +60,7 @@ def test_the_facet_of_texts_is_what_the_server_asks_for() -> None:
     assert Facets(strict=True).of(SIGNATURE, SETTINGS.model_copy(update={"openai": False})) == {}
 
 
-def test_a_facet_that_fails_is_left_out(brought, caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_facet_is_skipped(brought, caplog: pytest.LogCaptureFixture) -> None:
     brought(broken=lambda signature, settings: 1 // 0, one=lambda signature, settings: Labels())
     assert Labels in Facets(strict=False).of(SIGNATURE, SETTINGS)
     assert 'extension "other", facets "broken"' in caplog.text
@@ -68,12 +68,12 @@ def test_a_facet_that_fails_is_left_out(brought, caplog: pytest.LogCaptureFixtur
         Facets(strict=True).of(SIGNATURE, SETTINGS)
 
 
-def test_the_failure_of_one_of_ours_is_that_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_builtin_facet_fails_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Facets(strict=False)
     made._factories = [(Plugin(OURS, FACETS, "a", "b:c", "d"), lambda signature, settings: 1 // 0)]
     with pytest.raises(ZeroDivisionError):
         made.of(SIGNATURE, SETTINGS)
 
 
-def test_the_inputs_that_texts_may_leave_out_are_those_that_they_fill_in() -> None:
+def test_optional_text_inputs_are_filled_by_protocols() -> None:
     assert {*extension.optional_inputs} == SPECIAL | SAMPLING

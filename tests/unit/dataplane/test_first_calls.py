@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from inferstream.dataplane.first_calls import FirstCalls, label_of
+from inferstream.dataplane.first_calls import FirstCalls, format_key
 from inferstream.errors import ModelNotReady, Overloaded
 
 KEY = ("m", "1")
@@ -31,7 +31,7 @@ def first_calls(loads: Loads, bound: int = 10) -> FirstCalls:
     return calls
 
 
-async def test_all_calls_wait_for_one_load() -> None:
+async def test_concurrent_calls_share_one_load() -> None:
     loads = Loads()
     calls = first_calls(loads)
     waiting = [asyncio.create_task(calls.wait(KEY)) for _ in range(5)]
@@ -44,7 +44,7 @@ async def test_all_calls_wait_for_one_load() -> None:
     assert KEY not in calls
 
 
-async def test_a_caller_that_leaves_ends_no_load() -> None:
+async def test_disconnect_does_not_end_the_load() -> None:
     loads = Loads()
     calls = first_calls(loads)
     leaving, staying = (asyncio.create_task(calls.wait(KEY)) for _ in range(2))
@@ -57,7 +57,7 @@ async def test_a_caller_that_leaves_ends_no_load() -> None:
     await staying
 
 
-async def test_a_failed_load_is_the_failure_of_all_and_the_next_call_tries_again() -> None:
+async def test_failed_load_fails_all_waiters_and_next_call_retries() -> None:
     loads = Loads(ModelNotReady("m", "1", failed=True))
     calls = first_calls(loads)
     loads.may.set()
@@ -68,7 +68,7 @@ async def test_a_failed_load_is_the_failure_of_all_and_the_next_call_tries_again
     assert loads.began == 2
 
 
-async def test_calls_beyond_the_bound_are_refused() -> None:
+async def test_calls_beyond_the_limit_are_refused() -> None:
     loads = Loads()
     calls = first_calls(loads, bound=1)
     waiting = [asyncio.create_task(calls.wait(KEY)) for _ in range(2)]
@@ -80,7 +80,7 @@ async def test_calls_beyond_the_bound_are_refused() -> None:
     await asyncio.gather(*waiting)
 
 
-async def test_the_end_of_the_server_ends_loads() -> None:
+async def test_shutdown_ends_loads() -> None:
     loads = Loads()
     calls = first_calls(loads)
     waiting = asyncio.create_task(calls.wait(KEY))
@@ -91,5 +91,5 @@ async def test_the_end_of_the_server_ends_loads() -> None:
         await waiting
 
 
-def test_a_version_is_part_of_the_label() -> None:
-    assert (label_of(KEY), label_of(("m", None))) == ("m:1", "m")
+def test_version_is_part_of_the_label() -> None:
+    assert (format_key(KEY), format_key(("m", None))) == ("m:1", "m")

@@ -10,7 +10,7 @@ import pytest
 from inferstream import MLModel, ModelSettings
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution.local import Local
-from inferstream.dataplane.pipeline import build_pipeline, build_shared
+from inferstream.dataplane.pipeline import build_pipeline, build_shared_objects
 from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.stages.base import Pipeline
 from inferstream.errors import InferstreamError
@@ -38,7 +38,7 @@ class Ends(MLModel):
 @pytest.fixture
 def pipeline() -> Pipeline:
     settings = ModelSettings(implementation=Ends, name="m", max_concurrency=1, max_queue=1)
-    return build_pipeline(Local(Ends(settings)), build_shared(Settings(), Meters()))
+    return build_pipeline(Local(Ends(settings)), build_shared_objects(Settings(), Meters()))
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ INFER, STREAM = Operation
     ],
     ids=lambda asked: "-".join(f"{operation.value}-{id}" for operation, id, *_ in asked),
 )
-async def test_nothing_is_left_to_the_collector(
+async def test_no_garbage_is_left_for_the_collector(
     pipeline: Pipeline, garbage: list[object], asked: list[tuple]
 ) -> None:
     await asyncio.gather(*(ask(pipeline, *one) for one in asked))

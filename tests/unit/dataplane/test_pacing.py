@@ -9,7 +9,7 @@ import pytest
 
 from inferstream import MLModel, testing
 from inferstream.dataplane.call import header_interval
-from inferstream.dataplane.reply import paced
+from inferstream.dataplane.reply import pace
 from inferstream.errors import InvalidRequest
 from inferstream.settings import ModelSettings
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters
@@ -33,7 +33,7 @@ async def seconds(settings: ModelSettings, **parameters: object) -> float:
         return loop.time() - started
 
 
-async def test_a_parameter_and_a_setting_slow_a_stream_down() -> None:
+async def test_parameter_and_setting_limit_stream_rate() -> None:
     plain = ModelSettings(name="counting", implementation=Counting)
     slow = ModelSettings(name="counting", implementation=Counting, items_per_second=25)
     assert await seconds(plain, items_per_second=25) >= 0.199
@@ -42,13 +42,13 @@ async def test_a_parameter_and_a_setting_slow_a_stream_down() -> None:
 
 
 @pytest.mark.parametrize("rate", [0, -1, "5", True, float("inf"), float("nan")])
-async def test_a_rate_is_a_positive_number(rate: object) -> None:
+async def test_rate_must_be_positive(rate: object) -> None:
     with pytest.raises(InvalidRequest, match='parameter "items_per_second" must be a positive number'):
         await seconds(ModelSettings(name="counting", implementation=Counting), items_per_second=rate)
 
 
 @pytest.mark.parametrize("rate", [1e-300, 5e-324, 0.00099])
-async def test_a_rate_that_would_hold_a_place_for_ever_is_refused(rate: float) -> None:
+async def test_rate_that_blocks_a_slot_too_long_is_refused(rate: float) -> None:
     with pytest.raises(InvalidRequest, match=f"must be at least 0.001 responses in a second, got {rate}"):
         await seconds(ModelSettings(name="counting", implementation=Counting), items_per_second=rate)
     with pytest.raises(InvalidRequest, match=r"X-Items-Per-Second must be at least 0\.001"):
@@ -57,7 +57,7 @@ async def test_a_rate_that_would_hold_a_place_for_ever_is_refused(rate: float) -
         ModelSettings(name="counting", implementation=Counting, items_per_second=rate)
 
 
-def test_the_header_is_a_positive_number() -> None:
+def test_header_rate_must_be_positive() -> None:
     assert header_interval(b"0.001") == 1000
     assert header_interval(None) == 0
     assert header_interval(b"0.5") == 2
@@ -66,7 +66,7 @@ def test_the_header_is_a_positive_number() -> None:
             header_interval(value)
 
 
-async def test_a_late_item_does_not_lower_the_rate() -> None:
+async def test_late_item_does_not_lower_the_rate() -> None:
     """The item after it comes sooner, and no later one before its turn."""
     loop = asyncio.get_running_loop()
     pauses = iter([0.0, 0.15, 0.0, 0.0])
@@ -75,7 +75,7 @@ async def test_a_late_item_does_not_lower_the_rate() -> None:
         await asyncio.sleep(next(pauses))
         return 1
 
-    step = paced(following, 0.1)
+    step = pace(following, 0.1)
     started = loop.time()
     times = []
     for _ in range(4):
@@ -85,7 +85,7 @@ async def test_a_late_item_does_not_lower_the_rate() -> None:
         assert when >= 0.1 * number - 0.001
 
 
-def test_the_settings_take_no_other_rate(tmp_path: Path) -> None:
+def test_settings_refuse_invalid_rates(tmp_path: Path) -> None:
     for rate in (0, -1, "x"):
         text = json.dumps({"name": "m", "implementation": "a.B", "items_per_second": rate})
         with pytest.raises(ValueError, match="items_per_second"):

@@ -10,7 +10,7 @@ from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.cancelling import Cancelling, Credentials
 from inferstream.dataplane.peers import CancelCalls, PackedQuestion, Peers, Questions
 from inferstream.errors import NotFound, WorkerLost
-from inferstream.extensions import MESSAGES
+from inferstream.extensions.entries import MESSAGES
 from inferstream.processes.frames import PeerQuestion
 from inferstream.types import Headers
 
@@ -30,12 +30,12 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "PROMPT", 0.02)
 
 
-async def test_those_that_answer_count() -> None:
+async def test_responding_front_ends_are_counted() -> None:
     asking = Peers(0, 5, ask).ask_others(CancelCalls("id", ""))
     assert await asyncio.wait_for(asking, 5) == [1]
 
 
-async def test_one_that_hangs_counts_as_lost() -> None:
+async def test_hung_front_end_counts_as_lost() -> None:
     with pytest.raises(WorkerLost, match=r"front end 3 has not answered within 0\.02 s"):
         await asyncio.wait_for(Peers(0, 5, ask).ask(3, CancelCalls("id", ""), 0.02), 5)
     with pytest.raises(NotFound, match="front end 0 answers no CancelCalls"):
@@ -44,7 +44,7 @@ async def test_one_that_hangs_counts_as_lost() -> None:
         await Peers(0, 5, ask).ask(5, CancelCalls("id", ""))
 
 
-async def test_a_cancel_does_not_wait_for_one_that_hangs() -> None:
+async def test_cancel_does_not_wait_for_hung_front_end() -> None:
     cancelling = Cancelling(list, Peers(0, 5, ask), Credentials([]))
     assert await asyncio.wait_for(cancelling.cancel("id", Caller(Headers(()), "v2")), 5) == 1
 
@@ -58,7 +58,7 @@ class Colour(PeerQuestion[str]):
 NAME = f"{__name__}.Colour"
 
 
-def test_processes_agree_on_numbers_by_the_names_of_the_one_that_decides() -> None:
+def test_message_numbers_follow_the_deciding_process() -> None:
     decided = Questions()
     other = Questions(decided.names)
     packed = msgspec.msgpack.decode(msgspec.msgpack.encode(decided.pack(Colour("red"))), type=PackedQuestion)
@@ -67,7 +67,7 @@ def test_processes_agree_on_numbers_by_the_names_of_the_one_that_decides() -> No
     assert other.pack(packed) is packed, "a question is passed on as it came"
 
 
-def test_a_question_that_one_side_does_not_know_is_refused() -> None:
+def test_unknown_question_is_refused() -> None:
     names = [name for name in Questions().names if name != NAME]
     with pytest.raises(NotFound, match="know no Colour"):
         Questions(names).pack(Colour("red"))
@@ -75,7 +75,7 @@ def test_a_question_that_one_side_does_not_know_is_refused() -> None:
         Questions(["p.Absent"]).unpack(PackedQuestion(0, msgspec.Raw(b"\x90")))
 
 
-async def test_a_packed_question_is_answered_by_whoever_answers_its_kind() -> None:
+async def test_packed_question_is_handled_by_its_kind() -> None:
     questions, here = Questions(), Peers(0, 2)
     here.answers(PackedQuestion, lambda packed: here.answer(questions.unpack(packed)))
 
@@ -86,10 +86,10 @@ async def test_a_packed_question_is_answered_by_whoever_answers_its_kind() -> No
     assert await here.ask(0, questions.pack(Colour("red"))) == "RED"
 
 
-def test_modules_of_extensions_are_imported_first(
+def test_extension_modules_are_imported_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []
-    monkeypatch.setattr(peers, "loaded", lambda group, strict: asked.append((group, strict)) or [])
+    monkeypatch.setattr(peers, "load_group", lambda group, strict: asked.append((group, strict)) or [])
     assert NAME in Questions(strict=True).names
     assert asked == [(MESSAGES, True)]

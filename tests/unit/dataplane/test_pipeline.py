@@ -12,14 +12,15 @@ from inferstream import MLModel, ModelSettings
 from inferstream.dataplane.access import Authority
 from inferstream.dataplane.call import Call, Handler, Operation
 from inferstream.dataplane.execution.local import Local
-from inferstream.dataplane.pipeline import STAGES, build_pipeline, build_shared
+from inferstream.dataplane.pipeline import STAGES, build_pipeline, build_shared_objects
 from inferstream.dataplane.registry import Registry
 from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.serving import ServedModel
 from inferstream.dataplane.stages.base import Pipeline, Shared
 from inferstream.errors import ModelLoadFailed
-from inferstream.extensions import STAGES as JOINING
-from inferstream.extensions import arrange, plugins
+from inferstream.extensions.discovery import plugins
+from inferstream.extensions.entries import STAGES as JOINING
+from inferstream.extensions.entries import arrange
 from inferstream.repository import InMemoryRepository
 from inferstream.settings import Settings
 from inferstream.telemetry.meter_set import MeterSet, counter
@@ -47,11 +48,11 @@ class Streams(MLModel):
 
 def built(implementation: type[MLModel], **settings) -> tuple[MLModel, Pipeline, ModelMeters]:
     model = implementation(ModelSettings(implementation=implementation, name="m", **settings))
-    pipeline = build_pipeline(Local(model), build_shared(Settings(), Meters()))
+    pipeline = build_pipeline(Local(model), build_shared_objects(Settings(), Meters()))
     return model, pipeline, pipeline.meters
 
 
-def test_without_settings_there_is_no_batching() -> None:
+def test_batching_is_off_by_default() -> None:
     assert BatchMeters not in built(Held)[2].stages
     assert BatchMeters not in built(Held, max_batch_size=1, max_batch_time=1)[2].stages
     assert BatchMeters in built(Held, max_batch_size=2, max_batch_time=1)[2].stages
@@ -64,14 +65,14 @@ def test_without_settings_there_is_no_batching() -> None:
         (Streams, {"max_batch_size": 8, "max_batch_time": 1}, "the model only streams"),
     ],
 )
-def test_batching_that_cannot_be_is_warned_of(
+def test_unusable_batching_settings_are_logged(
     implementation: type[MLModel], settings: dict, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert BatchMeters not in built(implementation, **settings)[2].stages
     assert why in caplog.text
 
 
-async def test_streams_and_batches_together_stay_within_the_models_slots() -> None:
+async def test_streams_and_batches_share_the_model_slots() -> None:
     model, pipeline, _ = built(Held, max_batch_size=4, max_batch_time=60, max_concurrency=2)
     model.running = model.most = 0
     model.gate = asyncio.Event()
@@ -93,32 +94,32 @@ async def test_streams_and_batches_together_stay_within_the_models_slots() -> No
     assert model.most == 2
 
 
-def test_only_a_full_queue_that_would_refuse_every_call_refuses_early(
+def test_early_refusal_requires_that_a_full_queue_refuses_every_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def early_refusal(enabled: bool) -> object:
-        shared = build_shared(Settings(cache_enabled=enabled), Meters())
+        shared = build_shared_objects(Settings(cache_enabled=enabled), Meters())
         settings = ModelSettings(implementation=Held, name="m", cache_enabled=enabled)
         return build_pipeline(Local(Held(settings)), shared).refuse
 
     assert early_refusal(False) is not None
     assert early_refusal(True) is None, "a call may be answered from the cache"
-    monkeypatch.setattr("inferstream.dataplane.stages.tracing.build_tracer", lambda parts: object())
+    monkeypatch.setattr("inferstream.plugins.otel.stage.build_tracer", lambda parts: object())
     assert early_refusal(False) is None, "a refusal is to be traced"
 
 
-def test_stages_of_plug_ins_stand_at_their_places() -> None:
+def test_plugin_stages_have_fixed_positions() -> None:
     core = {stage.__name__: stage for stage in STAGES}
     ours = [(plugin, plugin.load()) for plugin in plugins(JOINING).values() if plugin.ours]
     order = [plugin.name if plugin else stage.__name__ for plugin, stage in arrange(core, ours, "middleware")]
     assert " ".join(order) == (
-        "calling compute batching limits sequences caching shadowing validation cloudevents record splitting middleware "
-        "deadline regions live metrics access_log tracing show_errors"
+        "calling compute batching limits sequences timing caching shadowing validation cloudevents record "
+        "splitting middleware deadline regions live metrics access_log tracing show_errors"
     )
 
 
-async def test_nothing_is_kept_of_a_model_that_has_retired() -> None:
-    shared = build_shared(Settings(cache_enabled=True), Meters())
+async def test_nothing_is_kept_of_a_retired_model() -> None:
+    shared = build_shared_objects(Settings(cache_enabled=True), Meters())
     local = Local(Streams(ModelSettings(implementation=Streams, name="m", cache_enabled=True)))
     pipeline = build_pipeline(local, shared)
     call = Call(Operation.STREAM, "m", None, InferenceRequest(id="i", inputs=[]), {}, priority=5)
@@ -157,12 +158,12 @@ def broken(model: Pipeline, shared: Shared):
     return "quota"
 
 
-async def test_one_more_stage_brings_its_meters_and_may_be_off_for_a_model(
+async def test_additional_stage_adds_meters_and_may_be_off_per_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("inferstream.dataplane.pipeline.STAGES", (*STAGES, quota))
     meters = Meters()
-    shared = build_shared(Settings(), meters)
+    shared = build_shared_objects(Settings(), meters)
     for name, asked in (("free", 1), ("metered", 2)):
         settings = ModelSettings(implementation=Streams, name=name)
         pipeline = build_pipeline(Local(Streams(settings)), shared)
@@ -177,7 +178,7 @@ async def test_one_more_stage_brings_its_meters_and_may_be_off_for_a_model(
     assert 'inferstream_calls_total{end="cancelled",model="free",version=""} 1.0' in text
 
 
-async def test_a_stage_that_returns_no_pipeline_fails_the_load_and_is_named(
+async def test_stage_returning_no_pipeline_fails_the_load(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("inferstream.dataplane.pipeline.STAGES", (*STAGES, broken))
@@ -202,10 +203,10 @@ async def test_a_stage_that_returns_no_pipeline_fails_the_load_and_is_named(
         await Registry(Settings(strict=True), Authority(Settings()), repository, load, Meters()).start()
 
 
-def test_families_are_shown_in_one_order_whatever_is_loaded_first() -> None:
+def test_metric_families_have_a_stable_order() -> None:
     def families(enabled: bool) -> list[str]:
         meters = Meters()
-        build_shared(Settings(cache_enabled=enabled), meters)
+        build_shared_objects(Settings(cache_enabled=enabled), meters)
         return [metric.name for metric in meters.collect()]
 
     batches = ["inferstream_batch_size", "inferstream_batch_wait_seconds", "batch_request_queue"]
@@ -215,7 +216,7 @@ def test_families_are_shown_in_one_order_whatever_is_loaded_first() -> None:
     assert " ".join([*batches, *caches, *steps]) in " ".join(families(True))
 
 
-def test_what_is_off_costs_no_import() -> None:
+def test_disabled_stages_are_not_imported() -> None:
     code = (
         "import sys, inferstream.dataplane.pipeline; "
         "print([name for name in sys.modules if name.endswith(('stages.batching', 'stages.cache', 'repository.middleware'))])"

@@ -78,7 +78,7 @@ async def models() -> Models:
     return made
 
 
-async def test_the_version_that_serves_answers_after_a_first_load_of_another_has_failed(
+async def test_serving_version_responds_after_failed_first_load_of_another(
     models: Models,
 ) -> None:
     models.fails = lambda: ModelLoadFailed("no weights")
@@ -87,19 +87,19 @@ async def test_the_version_that_serves_answers_after_a_first_load_of_another_has
     assert await models.answers() == "1"
 
 
-async def test_the_version_that_serves_answers_after_a_reload_of_another_has_failed(models: Models) -> None:
+async def test_serving_version_responds_after_failed_reload_of_another(models: Models) -> None:
     models.fails = lambda: ModelLoadFailed("no weights")
     with pytest.raises(ModelLoadFailed):
         await models.registry.load("m")
     assert await models.answers() == "1"
 
 
-async def test_a_first_load_does_not_ask_where_the_models_come_from(models: Models) -> None:
+async def test_first_load_does_not_query_the_model_source(models: Models) -> None:
     models.repository.away = True
     assert await models.answers() == "2"
 
 
-async def test_a_version_that_has_disappeared_is_not_waited_for(models: Models) -> None:
+async def test_removed_version_is_not_awaited(models: Models) -> None:
     models.repository.gone = {"2"}
     with pytest.raises(ModelNotFound, match="version 2"):
         async with asyncio.timeout(10):
@@ -107,7 +107,7 @@ async def test_a_version_that_has_disappeared_is_not_waited_for(models: Models) 
     assert await models.answers() == "1"
 
 
-async def test_calls_that_waited_for_a_version_that_has_disappeared_get_the_one_that_serves(
+async def test_calls_waiting_for_removed_version_use_serving_version(
     models: Models,
 ) -> None:
     models.repository.gone = {"2"}
@@ -115,7 +115,7 @@ async def test_calls_that_waited_for_a_version_that_has_disappeared_get_the_one_
         assert await models.answers() == "1"
 
 
-async def test_a_version_whose_settings_have_become_wrong_has_failed(
+async def test_version_with_invalid_settings_has_failed(
     models: Models, caplog: pytest.LogCaptureFixture
 ) -> None:
     models.repository.gone = {"2"}
@@ -129,7 +129,7 @@ async def test_a_version_whose_settings_have_become_wrong_has_failed(
     assert reasons["2"] in caplog.text
 
 
-async def test_a_version_without_room_is_still_the_one_that_the_next_call_loads(models: Models) -> None:
+async def test_version_without_memory_is_loaded_by_next_call(models: Models) -> None:
     models.fails = lambda: OutOfMemory("no room")
     with pytest.raises(OutOfMemory):
         await models.answers()
@@ -137,7 +137,7 @@ async def test_a_version_without_room_is_still_the_one_that_the_next_call_loads(
     assert await models.answers() == "2"
 
 
-async def test_a_call_that_waited_for_an_unload_does_not_load_the_model_again(models: Models) -> None:
+async def test_call_waiting_for_unload_does_not_reload_the_model(models: Models) -> None:
     unloading = asyncio.create_task(models.registry.unload("m"))
     await asyncio.sleep(0)  # it has begun
     await models.registry.first_calls.wait(("m", "2"))

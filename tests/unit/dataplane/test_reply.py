@@ -75,28 +75,28 @@ async def read(reply: Reply, at_most: int = 99) -> list[str]:
     return found
 
 
-async def test_a_full_run() -> None:
+async def test_reply_is_read_to_its_end() -> None:
     watched = Watched(Source(3))
     assert await read(watched.reply) == ["0", "1", "2"]
     assert watched.items == ["0", "1", "2"]
     assert watched.ends == [None]
 
 
-async def test_an_early_break_is_abandoned() -> None:
+async def test_early_break_counts_as_abandoned() -> None:
     watched = Watched(Source(99))
     assert await read(watched.reply, 2) == ["0", "1"]
     assert watched.source.finished
     assert [type(end) for end in watched.ends] == [Abandoned]
 
 
-async def test_an_error_reaches_reader_and_watcher() -> None:
+async def test_error_reaches_reader_and_watcher() -> None:
     watched = Watched(Source(2, fail=ValueError("x")))
     with pytest.raises(ValueError, match="x"):
         await read(watched.reply)
     assert [type(end) for end in watched.ends] == [ValueError]
 
 
-async def test_a_cancelled_reader_closes_the_model() -> None:
+async def test_cancelled_reader_closes_the_model() -> None:
     watched = Watched(Source(99, pause=60))
     reading = asyncio.create_task(read(watched.reply))
     while not watched.reply._waiting:
@@ -108,7 +108,7 @@ async def test_a_cancelled_reader_closes_the_model() -> None:
     assert len(watched.ends) == 1
 
 
-async def test_a_failure_from_outside_while_waiting() -> None:
+async def test_external_failure_while_waiting() -> None:
     watched = Watched(Source(99, pause=60))
     reading = asyncio.create_task(read(watched.reply))
     while not watched.reply._waiting:
@@ -120,7 +120,7 @@ async def test_a_failure_from_outside_while_waiting() -> None:
     assert [type(end) for end in watched.ends] == [DeadlineExceeded]
 
 
-async def test_a_failure_from_outside_between_items() -> None:
+async def test_external_failure_between_items() -> None:
     watched = Watched(Source(99))
     with pytest.raises(DeadlineExceeded):
         async with watched.reply as reply:
@@ -129,14 +129,14 @@ async def test_a_failure_from_outside_between_items() -> None:
     assert len(watched.ends) == 1
 
 
-async def test_a_reply_nobody_reads_is_closed_all_the_same() -> None:
+async def test_unread_reply_is_closed() -> None:
     watched = Watched(Source(5))
     async with watched.reply:
         pass
     assert len(watched.ends) == 1
 
 
-async def test_a_single_answer_has_ended_already() -> None:
+async def test_unary_reply_has_already_ended() -> None:
     log: list[tuple[str, object]] = []
     reply = Reply(response(0)).watch(Everything(log)).watch(Ends(log, "other "))
     assert log == [("item", "0"), ("end", None), ("other end", None)]
@@ -145,14 +145,14 @@ async def test_a_single_answer_has_ended_already() -> None:
     assert len(log) == 3
 
 
-async def test_a_stream_of_nothing() -> None:
+async def test_empty_stream() -> None:
     log: list[tuple[str, object]] = []
     reply = StreamReply(None, Source(1).responses()).watch(Everything(log))
     assert await read(reply) == []
     assert log == [("end", None)]
 
 
-async def test_watchers_hear_items_in_order_and_ends_in_reverse_each_once() -> None:
+async def test_watchers_see_items_in_order_and_ends_in_reverse() -> None:
     log: list[tuple[str, object]] = []
     reply = StreamReply(response(0), Source(3).responses())
     for watcher in (Everything(log, "a "), Ends(log, "b "), Everything(log, "c "), Everything(log, "d ")):
@@ -167,7 +167,7 @@ async def test_watchers_hear_items_in_order_and_ends_in_reverse_each_once() -> N
     assert seen == [[(f"{name} item", str(i)) for name in "acd"] for i in range(3)]
 
 
-async def test_a_late_watcher_is_told_of_the_end_alone() -> None:
+async def test_late_watcher_sees_only_the_end() -> None:
     log: list[tuple[str, object]] = []
     reply = StreamReply(response(0), Source(2).responses())
     async with reply:
@@ -178,14 +178,14 @@ async def test_a_late_watcher_is_told_of_the_end_alone() -> None:
     assert reply.first is None, "a stream may be long, and its first response large"
 
 
-def test_only_watchers_that_override_item_are_told_of_items() -> None:
+def test_only_watchers_overriding_item_receive_items() -> None:
     class Inherits(Everything):
         pass
 
     assert [kind.sees_items for kind in (Watcher, Ends, Everything, Inherits)] == [False, False, True, True]
 
 
-async def test_a_watcher_may_end_the_reply_at_an_item() -> None:
+async def test_watcher_may_end_the_reply_at_an_item() -> None:
     log: list[tuple[str, object]] = []
     limit = DeadlineExceeded()
 
@@ -206,7 +206,7 @@ async def test_a_watcher_may_end_the_reply_at_an_item() -> None:
     assert log == [("end", limit)]
 
 
-async def test_a_reply_ends_while_its_reader_is_elsewhere() -> None:
+async def test_reply_ends_while_its_reader_is_elsewhere() -> None:
     """The model's `finally` runs at once, and the reader gets the error at its next step."""
     closed = asyncio.Event()
 
@@ -248,7 +248,7 @@ async def swallowing(goes_on: bool) -> AsyncIterator[InferenceResponse]:
     ("how", "expected"),
     [("end", DeadlineExceeded), ("cancel", asyncio.CancelledError), ("both", asyncio.CancelledError)],
 )
-async def test_a_model_that_swallows_a_cancel_does_not_succeed(
+async def test_model_ignoring_cancellation_does_not_succeed(
     goes_on: bool, how: str, expected: type[BaseException]
 ) -> None:
     ends: list[BaseException | None] = []
@@ -266,7 +266,7 @@ async def test_a_model_that_swallows_a_cancel_does_not_succeed(
     assert reading.cancelling() == (how != "end")
 
 
-async def test_a_cancel_of_the_reader_at_the_moment_of_an_end_is_not_lost() -> None:
+async def test_reader_cancellation_at_the_end_is_not_lost() -> None:
     watched = Watched(Source(99, pause=60))
     reading = asyncio.create_task(read(watched.reply))
     while not watched.reply._waiting:
@@ -290,12 +290,12 @@ async def changed_by_ten(given: InferenceResponse) -> InferenceResponse:
     return response(int(given.model_name) + 10)
 
 
-async def test_a_single_response_may_be_changed() -> None:
+async def test_unary_response_may_be_changed() -> None:
     reply = await Reply(response(0)).map(changed)
     assert [each.model_name async for each in reply] == ["10"]
 
 
-async def test_the_reader_of_a_stream_gets_what_a_stage_makes_of_it_and_watchers_what_came() -> None:
+async def test_reader_gets_changed_items_and_watchers_original_ones() -> None:
     watched = Watched(Source(2))
     after = Watched.__new__(Watched)
     after.source, after.items, after.ends = watched.source, [], []
@@ -306,8 +306,26 @@ async def test_the_reader_of_a_stream_gets_what_a_stage_makes_of_it_and_watchers
     assert watched.ends == after.ends == [None]
 
 
+async def test_first_item_is_changed_before_headers_are_sent() -> None:
+    watched = Watched(Source(2))
+    reply = await watched.reply.map(changed)
+    assert reply.first is not None
+    assert reply.first.model_name == "10"
+    async with reply:
+        assert [each.model_name async for each in reply] == ["10", "11"]
+    assert reply.first is None
+
+
+async def test_failing_change_of_first_item_closes_the_stream() -> None:
+    watched = Watched(Source(2))
+    watched.reply.first = response(2)
+    with pytest.raises(ValueError, match="two"):
+        await watched.reply.map(changed)
+    assert [str(error) for error in watched.ends] == ["two"]
+
+
 @pytest.mark.parametrize("single", [True, False])
-async def test_each_change_gets_what_the_one_before_it_made(single: bool) -> None:
+async def test_changes_are_chained(single: bool) -> None:
     async def doubled(given: InferenceResponse) -> InferenceResponse:
         return response(2 * int(given.model_name))
 
@@ -322,7 +340,7 @@ async def test_each_change_gets_what_the_one_before_it_made(single: bool) -> Non
     assert single or (watched.ends == [None] and watched.source.finished)
 
 
-async def test_a_stream_that_is_changed_may_be_ended() -> None:
+async def test_changed_stream_may_be_ended() -> None:
     watched = Watched(Source(99, pause=60))
     reply = await watched.reply.map(changed)
     reading = asyncio.create_task(read(reply))
@@ -335,7 +353,7 @@ async def test_a_stream_that_is_changed_may_be_ended() -> None:
     assert len(watched.ends) == 1
 
 
-async def test_a_stream_ends_with_the_error_of_a_change() -> None:
+async def test_stream_ends_with_error_of_a_change() -> None:
     watched = Watched(Source(4))
     found = []
     with pytest.raises(ValueError, match="two"):

@@ -34,7 +34,7 @@ class FakeHome:
     def processes(self) -> list[int]:
         return [self.number]
 
-    async def bring(self) -> None:
+    async def start(self) -> None:
         assert not self.busy, "a double load"
         assert self.number not in self.memory, "a double load"
         self.busy = True
@@ -52,7 +52,7 @@ class FakeHome:
         finally:
             self.busy = False
 
-    async def take(self) -> None:
+    async def stop(self) -> None:
         assert not self.busy
         assert self.number in self.memory
         assert not self.running, "an eviction in use"
@@ -83,14 +83,14 @@ class House:
         self.now += 1
         await self.models[number].enter()
         assert number in self.memory
-        self.models[number].left()
+        self.models[number].leave()
 
     @property
     def there(self) -> list[int]:
         return sorted(self.memory)
 
 
-async def test_the_least_recently_used_leaves_first() -> None:
+async def test_least_recently_used_model_is_evicted_first() -> None:
     house = House(300, 100, 100, 100, 100)
     for number in (0, 1, 2, 0, 3):
         await house.use(number)
@@ -100,14 +100,14 @@ async def test_the_least_recently_used_leaves_first() -> None:
     assert [model.meters.memory for model in house.models] == [100, 0, 100, 100]
 
 
-async def test_calls_of_one_model_wait_for_one_load() -> None:
+async def test_concurrent_calls_share_one_load() -> None:
     house = House(300, 100)
     await asyncio.gather(*(house.use(0) for _ in range(20)))
     assert house.homes[0].brought == 1
     assert house.models[0].meters.waits.count == 20
 
 
-async def test_a_model_in_use_and_one_that_is_pinned_stay() -> None:
+async def test_busy_and_pinned_models_are_not_evicted() -> None:
     house = House(300, 100, 100, 100, 100)
     house.models[0].pinned = True
     for number in range(3):
@@ -117,7 +117,7 @@ async def test_a_model_in_use_and_one_that_is_pinned_stay() -> None:
     assert house.there == [0, 1, 3]
 
 
-async def test_a_load_waits_until_a_model_in_use_is_idle() -> None:
+async def test_load_waits_until_a_busy_model_is_idle() -> None:
     house = House(200, 100, 100, 100)
     for number in range(3):
         await house.use(number)  # so that the sizes are known
@@ -128,12 +128,12 @@ async def test_a_load_waits_until_a_model_in_use_is_idle() -> None:
         await asyncio.sleep(0)
     assert not waiting.done()
     assert house.there == [1, 2]
-    house.models[1].left()
+    house.models[1].leave()
     await waiting
     assert house.there == [0, 2]
 
 
-async def test_what_cannot_fit_is_refused_and_says_why() -> None:
+async def test_model_too_large_for_memory_is_refused_with_reason() -> None:
     house = House(300, 200, 400, 150)
     house.models[0].pinned = True
     await house.use(0)
@@ -146,7 +146,7 @@ async def test_what_cannot_fit_is_refused_and_says_why() -> None:
     assert house.homes[1].brought == 1, "it is not tried again"
 
 
-async def test_a_call_without_the_right_makes_no_other_model_leave() -> None:
+async def test_unauthorized_call_evicts_no_model() -> None:
     house = House(300, 100, 100, 100, 100)
     await house.use(0)
 
@@ -163,7 +163,7 @@ async def test_a_call_without_the_right_makes_no_other_model_leave() -> None:
     assert house.there == [1, 2, 3]
 
 
-async def test_a_model_that_is_larger_than_it_was_thought_leaves_again() -> None:
+async def test_model_larger_than_estimated_is_evicted() -> None:
     house = House(300, 100, 150, 160)
     for number in (0, 1):
         await house.use(number)
@@ -181,7 +181,7 @@ async def test_a_model_that_is_larger_than_it_was_thought_leaves_again() -> None
 
 
 @pytest.mark.parametrize("calls_evict", [False, True])
-async def test_without_the_setting_no_call_makes_a_model_leave(calls_evict: bool) -> None:
+async def test_calls_evict_no_model_without_the_setting(calls_evict: bool) -> None:
     house = House(100, 100, 100)
     house.residency.calls_evict = calls_evict
     await asyncio.create_task(house.use(0))
@@ -194,7 +194,7 @@ async def test_without_the_setting_no_call_makes_a_model_leave(calls_evict: bool
     assert house.there == [1], "a load that is no call's"
 
 
-async def test_a_refusal_names_models_only_if_it_may() -> None:
+async def test_refusal_names_models_only_if_permitted() -> None:
     house = House(200, 100, 150)
     await house.models[0].enter()
     for names in (True, False):
@@ -206,7 +206,7 @@ async def test_a_refusal_names_models_only_if_it_may() -> None:
         assert ("m0" in refused.value.message) is names
 
 
-async def test_a_load_gives_up_when_nothing_becomes_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_load_times_out_if_no_model_becomes_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inferstream.dataplane.residency.PATIENCE", 0.0)
     house = House(100, 100, 100)
     await house.use(1)
@@ -215,7 +215,7 @@ async def test_a_load_gives_up_when_nothing_becomes_idle(monkeypatch: pytest.Mon
         await house.use(1)
 
 
-async def test_a_failed_load_fails_all_that_waited_and_the_next_call_tries_again() -> None:
+async def test_failed_load_fails_all_waiters_and_next_call_retries() -> None:
     house = House(300, 100)
     house.homes[0].fails = 1
     outcomes = await asyncio.gather(*(house.use(0) for _ in range(3)), return_exceptions=True)
@@ -225,7 +225,7 @@ async def test_a_failed_load_fails_all_that_waited_and_the_next_call_tries_again
     assert house.models[0].users == 0
 
 
-async def test_a_cancelled_call_leaves_the_load_to_others() -> None:
+async def test_cancelled_call_does_not_cancel_the_shared_load() -> None:
     house = House(300, 100)
     house.homes[0].turns = 5
     first, second = (asyncio.create_task(house.use(0)) for _ in range(2))
@@ -236,31 +236,31 @@ async def test_a_cancelled_call_leaves_the_load_to_others() -> None:
     assert house.models[0].users == 0
 
 
-async def test_an_idle_model_leaves_after_its_time_and_one_that_is_kept_stays() -> None:
+async def test_idle_model_is_unloaded_unless_pinned() -> None:
     house = House(300, 100, 100, idle=10)
     await house.use(0)
     await house.use(1)
     house.models[1].keep = None
     house.now += 9
-    await house.residency.look()
+    await house.residency.check()
     assert house.there == [0, 1]
     house.now += 2
-    await house.residency.look()
+    await house.residency.check()
     while 0 in house.memory:
         await asyncio.sleep(0)
     assert house.there == [1]
 
 
-async def test_a_model_that_has_grown_lets_others_leave() -> None:
+async def test_grown_model_evicts_others() -> None:
     house = House(300, 100, 100, 100)
     for number in range(3):
         await house.use(number)
     house.memory[2] = 180
-    await house.residency.look()
+    await house.residency.check()
     assert house.there == [2, 1] or house.there == [1, 2]
 
 
-async def test_idle_models_leave_when_a_process_has_run_out_of_memory() -> None:
+async def test_idle_models_are_evicted_when_memory_runs_out() -> None:
     house = House(300, 100, 100)
     await house.use(0)
     await house.models[1].enter()
@@ -268,7 +268,7 @@ async def test_idle_models_leave_when_a_process_has_run_out_of_memory() -> None:
     assert house.there == [1]
 
 
-async def test_a_model_is_removed_while_it_loads_and_while_it_leaves() -> None:
+async def test_model_is_removed_during_load_and_eviction() -> None:
     house = House(300, 100, 100)
     house.homes[0].turns = 50
     call = asyncio.create_task(house.use(0))
@@ -286,10 +286,10 @@ async def test_a_model_is_removed_while_it_loads_and_while_it_leaves() -> None:
     await leaving
 
 
-async def test_what_a_refused_model_needs_stays_known_until_it_is_loaded_anew(
+async def test_size_of_refused_model_is_kept_until_its_next_load(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("inferstream.dataplane.residency.MOST_SIZES", 1)
+    monkeypatch.setattr("inferstream.dataplane.residency.MAX_SIZES", 1)
     house = House(300, 100, 400)
     await house.use(0)
     for _ in range(2):  # each first call makes a new resident
@@ -307,7 +307,7 @@ async def test_what_a_refused_model_needs_stays_known_until_it_is_loaded_anew(
     assert not house.add(house.homes[0]).size
 
 
-async def test_a_call_in_the_turn_in_which_a_load_ends_begins_another() -> None:
+async def test_call_at_the_end_of_an_abandoned_load_starts_another() -> None:
     """A model that nobody waits for any more may leave again before the end of its load is told."""
     house = House(300, 100)
     model = house.models[0]
@@ -360,7 +360,7 @@ class Walk:
             case "call":
                 self._start(self._call(min(int(self.random.paretovariate(0.8)) - 1, 11)))
             case "look":
-                await self.house.residency.look()
+                await self.house.residency.check()
             case "relieve":
                 self._start(self.house.residency.relieve())
             case "reload":
@@ -402,7 +402,7 @@ class Walk:
                     await asyncio.sleep(0)
             finally:
                 self.house.homes[number].running -= 1
-                model.left()
+                model.leave()
         finally:
             self.using[number] -= 1
 
@@ -421,7 +421,7 @@ class Walk:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_no_walk_loses_a_call_loads_twice_evicts_in_use_or_passes_the_limit(
+async def test_random_operations_keep_residency_invariants(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inferstream.dataplane.residency.PATIENCE", 1e6)  # the clock of the walk runs fast

@@ -3,7 +3,7 @@
 from inferstream.dataplane.slots import Slots
 
 
-def test_watchers_learn_each_new_number_and_no_other() -> None:
+def test_watchers_see_each_change_once() -> None:
     slots, seen = Slots(1), []
     slots.watch(seen.append)
     for count in (1, 4, 4, 2):
@@ -11,9 +11,9 @@ def test_watchers_learn_each_new_number_and_no_other() -> None:
     assert (seen, slots.count) == ([4, 2], 2)
 
 
-def test_slots_that_follow_from_others() -> None:
+def test_derived_slots_follow_their_source() -> None:
     slots = Slots(1)
-    doubled = slots.through(lambda count: 2 * count)
+    doubled = slots.derive(lambda count: 2 * count)
     seen: list[int] = []
     doubled.watch(seen.append)
     assert doubled.count == 2

@@ -7,11 +7,11 @@ import pytest
 from inferstream import MLModel, Token, Usage
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution.local import Local
-from inferstream.dataplane.pipeline import build_pipeline, build_shared
+from inferstream.dataplane.pipeline import build_pipeline, build_shared_objects
 from inferstream.settings import ModelSettings, Settings
 from inferstream.telemetry.metrics import Meters
 from inferstream.telemetry.stages import TokenMeters
-from inferstream.tokens import ToldUsage, usage_of
+from inferstream.tokens import ToldUsage, read_usage
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
 
 TEXT = {"name": "text", "datatype": "BYTES", "shape": [1]}
@@ -41,7 +41,7 @@ async def counted(implementation: type[MLModel], read: int = 100, **settings: ob
     """The meters after one call whose client reads so many responses."""
     meters = Meters()
     model = ModelSettings(implementation=implementation, name="m", **settings)
-    pipeline = build_pipeline(Local(implementation(model)), build_shared(Settings(), meters))
+    pipeline = build_pipeline(Local(implementation(model)), build_shared_objects(Settings(), meters))
     operation = Operation.INFER if implementation is Whole else Operation.STREAM
     request = InferenceRequest(
         id="i", inputs=[RequestInput(name="text", datatype="BYTES", shape=[1], data=["hi"])]
@@ -67,7 +67,7 @@ async def counted(implementation: type[MLModel], read: int = 100, **settings: ob
     ],
     ids=["told", "undeclared", "cut", "silent", "silent cut", "silent undeclared", "whole"],
 )
-async def test_tokens_are_the_models_count_else_responses_of_a_text_stream(
+async def test_tokens_are_model_usage_or_text_items(
     implementation: type[MLModel], read: int, settings: dict, expected: tuple[int, int]
 ) -> None:
     meters, page = await counted(implementation, read, **settings)
@@ -78,7 +78,7 @@ async def test_tokens_are_the_models_count_else_responses_of_a_text_stream(
         assert (found.input.count, found.output.count) == (1, 1)
 
 
-async def test_a_model_of_vectors_counts_what_it_has_read() -> None:
+async def test_embedding_model_counts_input_tokens() -> None:
     class Vectors(MLModel):
         async def predict(self, payload: InferenceRequest) -> InferenceResponse:
             vector = ResponseOutput(name="v", datatype="FP32", shape=[1, 1], data=[0.5])
@@ -87,14 +87,14 @@ async def test_a_model_of_vectors_counts_what_it_has_read() -> None:
     vector = {"name": "v", "datatype": "FP32", "shape": [-1, 1]}
     meters = Meters()
     model = ModelSettings(implementation=Vectors, name="m", inputs=[TEXT], outputs=[vector])
-    pipeline = build_pipeline(Local(Vectors(model)), build_shared(Settings(), meters))
+    pipeline = build_pipeline(Local(Vectors(model)), build_shared_objects(Settings(), meters))
     sent = RequestInput(name="text", datatype="BYTES", shape=[1], data=["hi"])
     await pipeline.handler(Call(Operation.INFER, "m", None, InferenceRequest(id="i", inputs=[sent]), {}))
     tokens = meters.of("m", None).of(TokenMeters)
     assert (tokens.input.total, tokens.output.count) == (6, 0)
 
 
-async def test_a_model_without_texts_has_no_tokens() -> None:
+async def test_non_text_model_has_no_tokens() -> None:
     class Numbers(MLModel):
         async def predict(self, payload: InferenceRequest) -> InferenceResponse:
             return InferenceResponse(model_name="m", outputs=[])
@@ -102,7 +102,7 @@ async def test_a_model_without_texts_has_no_tokens() -> None:
     number = {"name": "x", "datatype": "FP32", "shape": [1]}
     meters = Meters()
     model = ModelSettings(implementation=Numbers, name="m", inputs=[number], outputs=[number])
-    build_pipeline(Local(Numbers(model)), build_shared(Settings(), meters))
+    build_pipeline(Local(Numbers(model)), build_shared_objects(Settings(), meters))
     page = meters.exposition().decode()
     assert "# TYPE inferstream_output_tokens_total counter" in page
     assert "inferstream_output_tokens_total{" not in page
@@ -118,7 +118,7 @@ async def test_a_model_without_texts_has_no_tokens() -> None:
         (None, ToldUsage()),
     ],
 )
-def test_parameters_of_another_kind_are_ignored(parameters: dict | None, expected: ToldUsage) -> None:
+def test_parameters_of_other_types_are_ignored(parameters: dict | None, expected: ToldUsage) -> None:
     response = InferenceResponse(model_name="m", outputs=[], parameters=parameters)
-    assert usage_of(response.parameters) == expected
-    assert usage_of(None) == ToldUsage()
+    assert read_usage(response.parameters) == expected
+    assert read_usage(None) == ToldUsage()

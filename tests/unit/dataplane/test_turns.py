@@ -8,8 +8,8 @@ import pytest
 from inferstream import MLModel, ModelSettings, Settings
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.caller import Caller
-from inferstream.dataplane.shares import Shares
 from inferstream.dataplane.turns import Turns, find_turns
+from inferstream.plugins.keys.shares import Shares
 from inferstream.server.application import Application
 from inferstream.types import Headers, InferenceRequest, InferenceResponse
 
@@ -70,11 +70,11 @@ class Held(MLModel):
         ({"trusted_proxies": ["10.0.0.0/8"]}, f"{Shares.__module__}:Shares"),
     ],
 )
-def test_the_settings_choose_the_turns(settings: dict[str, Any], turns: str) -> None:
+def test_queue_order_follows_the_settings(settings: dict[str, Any], turns: str) -> None:
     assert find_turns(Settings(**settings)) == turns
 
 
-async def test_a_model_has_the_turns_that_a_plugin_brings(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_plugin_provides_the_queue_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inferstream.dataplane.pipeline.find_turns", lambda _: f"{__name__}:LastFirst")
     LastFirst.started = []
     model = Held(ModelSettings(name="m", implementation=Held, max_concurrency=1, loop="server"))

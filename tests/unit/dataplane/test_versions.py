@@ -60,11 +60,11 @@ def chosen(*versions: str | None) -> set[Any]:
         (["2", None, "v3"], None),
     ],
 )
-def test_the_highest_answers_numbers_as_numbers_and_all_else_as_texts(versions, answers) -> None:
+def test_highest_version_serves_by_default(versions, answers) -> None:
     assert chosen(*versions) == {answers}
 
 
-def test_where_there_is_no_highest_the_order_of_loading_does_not_decide() -> None:
+def test_default_version_is_independent_of_load_order() -> None:
     assert len(chosen("9", "10", "1a")) == 1  # 10 above 9, 9 above 1a, 1a above 10
 
 
@@ -83,28 +83,32 @@ def test_where_there_is_no_highest_the_order_of_loading_does_not_decide() -> Non
             ("m", "3"),
             "Model m with version 3 not found; it has versions 1, 2, 10",
         ),
-        ([("m", None)], ("m", "3"), "Model m with version 3 not found; there is model m"),
+        (
+            [("m", None)],
+            ("m", "3"),
+            "Model m with version 3 not found; it has no versions; hint: leave the version out",
+        ),
         ([(f"m{n:02}", None) for n in range(12)], ("m", None), "m08, m09 and 2 more"),
     ],
 )
-def test_an_unknown_model_is_told_which_there_are(keys, asked, says) -> None:
+def test_unknown_model_error_lists_available_models(keys, asked, says) -> None:
     with pytest.raises(ModelNotFound) as caught:
         serving(*keys).get(*asked)
     assert caught.value.message.endswith(says)
 
 
-def test_under_mlservers_profile_the_message_is_mlservers() -> None:
+def test_mlserver_profile_uses_mlserver_message() -> None:
     with pytest.raises(ModelNotFound) as caught:
         serving(("a", None), status_profile="mlserver").get("m", "v0")
     assert caught.value.message == "Model m with version v0 not found"
 
 
-def test_names_are_told_beyond_loopback_too() -> None:
+def test_names_are_listed_on_public_addresses() -> None:
     with pytest.raises(ModelNotFound, match="there is model a"):
         serving(("a", None), host="0.0.0.0").get("m")
 
 
-def test_while_a_start_reads_which_models_there_are_any_may_come() -> None:
+def test_any_model_may_appear_during_start() -> None:
     models = serving(("m", None))
     models.listing = True
     assert models.get("m")

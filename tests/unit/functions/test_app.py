@@ -25,7 +25,7 @@ def total(xs: list[int]) -> int:
     return sum(xs)
 
 
-def test_models_share_neither_names_nor_rpcs_nor_unknown_settings() -> None:
+def test_duplicate_names_duplicate_rpcs_and_unknown_settings_are_refused() -> None:
     app = App()
     app.model("first-model")(number)
     with pytest.raises(
@@ -38,13 +38,16 @@ def test_models_share_neither_names_nor_rpcs_nor_unknown_settings() -> None:
     with pytest.raises(InvalidSettings, match='field "max_qeue" is unknown; did you mean "max_queue"'):
         app.model("other", max_qeue=3)(total)
     for thing in (Strange, Strange(), 3):
-        with pytest.raises(InvalidSettings, match="is no function"):
+        with pytest.raises(InvalidSettings, match="is not a function"):
             app.model(thing)  # type: ignore[call-overload]
-    with pytest.raises(InvalidSettings, match=rf"class {__name__}\.Strange is no function"):
+    with pytest.raises(
+        InvalidSettings,
+        match=r"test_app\.py, line \d+, class Strange is not a function; hint: decorate a function, or write",
+    ):
         app.model(Strange)
 
 
-def test_middleware_and_hooks_that_cannot_run_are_named() -> None:
+def test_invalid_middleware_and_hooks_are_named() -> None:
     app = App()
 
     def blocking(call: Any, call_next: Any) -> Any:
@@ -62,17 +65,17 @@ def test_middleware_and_hooks_that_cannot_run_are_named() -> None:
             mark(needy)
         with pytest.raises(InvalidSettings, match=r"function .*lifespan: a hook does not yield"):
             mark(lifespan)
-        with pytest.raises(InvalidSettings, match="3 is no function"):
+        with pytest.raises(InvalidSettings, match="3 is not a function"):
             mark(3)  # type: ignore[type-var]
         mark(dict)
     assert not app.middlewares
     assert app.hooks.load == app.hooks.unload == [dict]
 
 
-def test_wrong_settings_name_the_function() -> None:
+def test_invalid_settings_name_the_function() -> None:
     app = App()
     app.model(max_queue="x")(number)
-    with pytest.raises(InvalidSettings, match=r'function number: field "max_queue": Input should be'):
+    with pytest.raises(InvalidSettings, match=r'function number: field "max_queue": must be'):
         app.settings()
 
 
@@ -89,7 +92,7 @@ class Echo(MLModel):
         return "echo"
 
 
-async def test_an_app_is_mounted_in_fastapi() -> None:
+async def test_app_is_mounted_in_fastapi() -> None:
     application = Application(app)
     host = FastAPI(lifespan=application.lifespan)
     host.mount("/models", application.asgi)
@@ -102,7 +105,7 @@ async def test_an_app_is_mounted_in_fastapi() -> None:
     assert refused.status_code == 400
 
 
-async def test_an_app_is_served_beside_classes() -> None:
+async def test_app_is_served_next_to_classes() -> None:
     async with testing.run([app, Echo]) as client:
         assert (await client.infer("add", a=1)).outputs[0].data.root == [2]
         assert (await client.infer("Echo", x=1)).outputs[0].data.root == ["echo"]
@@ -112,7 +115,7 @@ async def test_an_app_is_served_beside_classes() -> None:
         Application([app, other])
 
 
-def test_a_program_that_blocks_runs_an_app_too() -> None:
+def test_sync_program_runs_an_app() -> None:
     with testing.run(app) as client:
         assert client.infer("add", a=1, b=4).outputs[0].data.root == [5]
         assert [each.outputs[0].data.root for each in client.stream("add", a=1)] == [[2]]

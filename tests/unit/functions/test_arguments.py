@@ -28,7 +28,7 @@ from inferstream.types.conversion import join_bytes
 from tests.unit.functions.serving import answer, values_of
 
 
-async def test_arguments_are_strict_and_the_function_does_not_run() -> None:
+async def test_invalid_arguments_are_refused_before_the_function_runs() -> None:
     app, ran = App(), []
 
     @app.model
@@ -80,7 +80,7 @@ class Noted(BaseModel):
 
 
 @pytest.mark.parametrize("count", [1, 20_000])
-async def test_large_arguments_of_coroutines_are_read_beside_the_event_loop(
+async def test_large_coroutine_arguments_are_read_off_the_event_loop(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Json, "reads_apart", True)  # as of images, whose library is not always installed
@@ -119,7 +119,7 @@ async def test_large_arguments_of_coroutines_are_read_beside_the_event_loop(
                 [_ async for _ in client.stream(name, InferenceRequest.model_validate({"inputs": [wrong]}))]
 
 
-def test_images_are_read_beside_the_event_loop() -> None:
+def test_images_are_read_off_the_event_loop() -> None:
     assert Image().reads_apart
     assert ListOf(Image()).reads_apart
 
@@ -148,7 +148,7 @@ def document(a: dict[str, Any]) -> str: ...
 def streamed(a: AsyncIterator[str]) -> str: ...
 
 
-def test_numbers_texts_and_booleans_are_taken_as_they_are() -> None:
+def test_numbers_strings_and_booleans_are_passed_directly() -> None:
     form = Arguments(plain).form()
     assert form is not None
     assert form.datatypes == {"a": "INT64", "b": "FP64", "c": "BYTES", "d": "BOOL"}
@@ -157,5 +157,5 @@ def test_numbers_texts_and_booleans_are_taken_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("function", [bounded, chosen, several, binary, document, streamed])
-def test_arguments_that_need_more_are_read_from_tensors(function: Callable[..., Any]) -> None:
+def test_complex_arguments_are_read_from_tensors(function: Callable[..., Any]) -> None:
     assert Arguments(function).form() is None

@@ -23,7 +23,7 @@ from inferstream.types import InferenceRequest
 from tests.unit.functions.serving import answer, request_of, values_of
 
 
-async def test_the_items_of_a_batch_fail_alone(caplog: pytest.LogCaptureFixture) -> None:
+async def test_batch_items_fail_independently(caplog: pytest.LogCaptureFixture) -> None:
     app = App()
     sizes: list[int] = []
     app.error(KeyError, status=404, message="not here")
@@ -62,7 +62,7 @@ async def test_the_items_of_a_batch_fail_alone(caplog: pytest.LogCaptureFixture)
     assert len(sizes) < len(asked)
 
 
-async def test_values_beyond_a_shape_do_not_reach_the_next_caller_of_a_batch() -> None:
+async def test_surplus_values_do_not_reach_the_next_batch_item() -> None:
     app = App()
     begun = threading.Semaphore(0)
     go_on = threading.Event()
@@ -93,7 +93,7 @@ async def test_values_beyond_a_shape_do_not_reach_the_next_caller_of_a_batch() -
             await short
 
 
-async def test_a_list_of_a_batch_holds_one_value_for_each_item() -> None:
+async def test_list_parameter_holds_one_value_per_item() -> None:
     app = App()
 
     @app.model(batch=8)
@@ -111,7 +111,7 @@ async def test_a_list_of_a_batch_holds_one_value_for_each_item() -> None:
         assert response.outputs[0].data == [2, 4]
 
 
-async def test_batches_of_other_sizes_and_batches_that_fail() -> None:
+async def test_wrong_batch_sizes_and_failing_batches() -> None:
     app = App()
 
     @app.model(batch=8)
@@ -176,7 +176,7 @@ RESULTS: dict[str, Callable[[list[Any]], Any]] = {
 
 
 @pytest.mark.parametrize("kind", RESULTS)
-async def test_a_batch_may_return_what_a_list_can_be_made_of(kind: str) -> None:
+async def test_batch_may_return_any_sequence(kind: str) -> None:
     app = App()
 
     @app.model(batch=8)
@@ -199,7 +199,7 @@ async def test_a_batch_may_return_what_a_list_can_be_made_of(kind: str) -> None:
         await answer(app, "endless", xs=[1, 2])
 
 
-async def test_the_limit_of_a_batch_counts_items() -> None:
+async def test_batch_limit_counts_items() -> None:
     app = App()
     sizes: list[int] = []
     entered, leave = threading.Event(), threading.Event()

@@ -57,7 +57,7 @@ STREAMS = ["blocking", "awaiting", "spelled", "iterating", "returning", "opening
 
 
 @pytest.mark.parametrize("mapped", [False, True], ids=["plain", "with errors"])
-async def test_each_kind_of_stream(mapped: bool) -> None:
+async def test_every_kind_of_stream(mapped: bool) -> None:
     app = App()
     if mapped:
         app.error(KeyError, status=418)
@@ -68,7 +68,7 @@ async def test_each_kind_of_stream(mapped: bool) -> None:
 
 
 @pytest.mark.parametrize("mapped", [False, True], ids=["plain", "with errors"])
-async def test_each_way_to_read_a_stream(mapped: bool) -> None:
+async def test_every_way_to_read_a_stream(mapped: bool) -> None:
     app = App()
     if mapped:
         app.error(KeyError, status=418)
@@ -117,7 +117,7 @@ async def test_each_way_to_read_a_stream(mapped: bool) -> None:
         assert values_of(client, "total", await client.infer("total", first)) == 101
 
 
-async def test_equal_names_are_equal_sizes_in_a_call_and_its_results() -> None:
+async def test_equal_dimension_names_are_equal_sizes_in_arguments_and_results() -> None:
     app = App()
 
     @app.model
@@ -160,7 +160,7 @@ def logged(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-async def test_functions_under_decorators_are_what_they_are_below() -> None:
+async def test_decorated_functions_keep_their_kind() -> None:
     app = App()
 
     @app.model

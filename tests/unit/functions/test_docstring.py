@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from inferstream.functions.docstring import descriptions
+from inferstream.functions.docstring import parse_descriptions
 
 
-def test_docstrings_of_sphinx_and_google() -> None:
-    assert descriptions(None) == {}
-    assert descriptions("Nothing: here") == {}
+def test_sphinx_and_google_docstrings() -> None:
+    assert parse_descriptions(None) == {}
+    assert parse_descriptions("Nothing: here") == {}
     sphinx = """Do.
 
     :param a: first
@@ -15,5 +15,5 @@ def test_docstrings_of_sphinx_and_google() -> None:
     :param int b: second
     :returns: c: nothing
     """
-    assert descriptions(sphinx) == {"a": "first goes on", "b": "second"}
-    assert descriptions("Args:\n    a: x\n\n    b (int, optional): y\nMore: z") == {"a": "x", "b": "y"}
+    assert parse_descriptions(sphinx) == {"a": "first goes on", "b": "second"}
+    assert parse_descriptions("Args:\n    a: x\n\n    b (int, optional): y\nMore: z") == {"a": "x", "b": "y"}

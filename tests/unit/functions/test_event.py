@@ -36,7 +36,7 @@ async def wrong() -> AsyncIterator[str | Event]:
     yield Event("value", 17)
 
 
-async def test_an_event_is_a_response_with_parameters() -> None:
+async def test_event_is_a_response_with_parameters() -> None:
     async with testing.run(app) as models:
         first, text, last = [each async for each in models.stream("named", n=3)]
         assert dict(first.parameters.items()) == {"event": "progress", "done": 0, "of": 3}
@@ -49,33 +49,33 @@ async def test_an_event_is_a_response_with_parameters() -> None:
         assert [each.parameters.event async for each in models.stream("only")] == ["ping"]
 
 
-async def test_a_value_is_of_the_declared_type() -> None:
+async def test_value_has_the_declared_type() -> None:
     async with testing.run(app) as models:
         with pytest.raises(InvalidOutput, match="returned a value of type int"):
             _ = [each async for each in models.stream("wrong")]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a\nb", "error", "end", "message", ":a", "x" * 65, 7])
-def test_names_that_no_event_has(name: str) -> None:
+def test_invalid_event_names_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is no name of an event"):
         Event(name)
     assert response_event(Parameters(event=name), b"{}") == b"data: {}\n\n"
 
 
-def test_what_else_an_event_may_not_have() -> None:
+def test_other_invalid_event_fields_are_refused() -> None:
     with pytest.raises(ValueError, match="is no media type"):
         Event("a", b"", media_type="jpeg\r\n")
     with pytest.raises(ValueError, match='parameter "of" of an event is a list'):
         Event("a", of=[1])
 
 
-def test_parameters_may_be_numbers_of_numpy() -> None:
+def test_event_parameters_may_be_numpy_numbers() -> None:
     event = Event("a", done=np.int64(1), of=np.float32(2), ok=np.bool_(True), name_of=np.str_("x"))
     assert event.parameters == {"event": "a", "done": 1, "of": 2.0, "ok": True, "name_of": "x"}
     assert {type(each) for each in event.parameters.values()} == {str, int, float, bool}
 
 
-def test_the_line_of_an_event() -> None:
+def test_sse_line_of_an_event() -> None:
     assert response_event(Parameters(event="a.b/c"), b"{}") == b"event: a.b/c\ndata: {}\n\n"
     assert response_event(None, b"{}") == response_event(Parameters(x=1), b"{}") == b"data: {}\n\n"
 

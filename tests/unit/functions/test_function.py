@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from inferstream import App, Depends, MLModel, TensorInput
 from inferstream.errors import InvalidSettings
 from inferstream.functions.function import Function
-from inferstream.functions.model import implementation_of
+from inferstream.functions.model import resolve_model_class
 from inferstream.types import MetadataTensor
 
 HERE = Path(__file__).name
@@ -155,7 +155,7 @@ MISFITS = [
 
 
 @pytest.mark.parametrize(("hint", "default", "reason"), MISFITS)
-def test_a_default_that_does_not_fit_its_annotation_is_refused(hint: Any, default: Any, reason: str) -> None:
+def test_default_not_matching_its_annotation_is_refused(hint: Any, default: Any, reason: str) -> None:
     with pytest.raises(InvalidSettings) as caught:
         Function(defaulted(hint, default), "taken")
     assert 'function defaulted.<locals>.taken: parameter "a": its default does not fit ' in str(caught.value)
@@ -188,7 +188,7 @@ def test_a_default_that_does_not_fit_its_annotation_is_refused(hint: Any, defaul
         (Annotated[int, Field(gt=0)], 1),
     ],
 )
-def test_a_default_that_fits_its_annotation_is_taken(hint: Any, default: Any) -> None:
+def test_default_matching_its_annotation_is_accepted(hint: Any, default: Any) -> None:
     [argument] = Function(defaulted(hint, default), "taken").arguments.arguments
     assert argument.default is default
 
@@ -228,7 +228,7 @@ def on_generator(a: str = Depends(yields)) -> str:
     ("function", "message"),
     [
         (unannotated, 'parameter "a": it has no annotation'),
-        (unknown, 'parameter "b": Strange is no type that can be sent'),
+        (unknown, 'parameter "b": Strange is not a type that can be sent'),
         (
             misspelled,
             "parameter \"b\": its annotation 'Nowhere' cannot be read: name 'Nowhere' is not defined",
@@ -246,10 +246,10 @@ def on_generator(a: str = Depends(yields)) -> str:
             blocking_yields_unsaid,
             "return value: it has no annotation; the function yields: write -> Iterator[T]",
         ),
-        (returns_strange, "return value: Strange is no type that can be sent"),
+        (returns_strange, "return value: Strange is not a type that can be sent"),
         (
             takes_a_tensor,
-            'parameter "a": Tensor is no type that can be sent; write NDArray[np.float32], and '
+            'parameter "a": Tensor is not a type that can be sent; hint: write NDArray[np.float32], and '
             "torch.from_numpy(x) or y.numpy() in the function",
         ),
         (bare_stream, 'parameter "a": the type of its items is missing: write AsyncIterator[str]'),
@@ -265,7 +265,7 @@ def on_generator(a: str = Depends(yields)) -> str:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_an_error_names_file_line_function_and_parameter(function: Callable[..., Any], message: str) -> None:
+def test_error_names_file_line_function_and_parameter(function: Callable[..., Any], message: str) -> None:
     with pytest.raises(InvalidSettings) as caught:
         App().model(function)
     line = inspect.getsourcelines(function)[1]
@@ -298,21 +298,21 @@ def stream(xs: list[int]) -> Iterator[list[int]]:
         (lambda: None, "return value: it has no annotation"),
     ],
 )
-def test_a_function_of_batches_takes_and_returns_lists(function: Callable[..., Any], message: str) -> None:
+def test_batch_function_takes_and_returns_lists(function: Callable[..., Any], message: str) -> None:
     App().model(batch=4)(numbers)
     with pytest.raises(InvalidSettings) as caught:
         App().model(batch=4)(function)
     assert message in caught.value.message
 
 
-def test_streaming_is_for_functions_that_yield() -> None:
+def test_streaming_options_need_a_generator_function() -> None:
     with pytest.raises(InvalidSettings, match="streaming=True needs a function that yields"):
         App().model(streaming=True)(number)
     with pytest.raises(InvalidSettings, match="it yields, so it streams"):
         App().model(streaming=False)(yields)
 
 
-def test_limits_of_a_batch_need_a_batch() -> None:
+def test_batch_limits_need_a_batch_function() -> None:
     with pytest.raises(InvalidSettings, match="function number: within_ms needs batch"):
         App().model(within_ms=5)(number)
     for limits in ({"batch": -1}, {"batch": 4, "within_ms": -1}):
@@ -320,7 +320,7 @@ def test_limits_of_a_batch_need_a_batch() -> None:
             App().model(**limits)(number)  # type: ignore[call-overload]
 
 
-def test_a_step_function_needs_admit_and_a_list() -> None:
+def test_step_function_needs_admit_and_a_list() -> None:
     app = App()
 
     def step(states: list[Any]) -> list[str | None]:
@@ -328,7 +328,7 @@ def test_a_step_function_needs_admit_and_a_list() -> None:
 
     with pytest.raises(InvalidSettings, match="a step returns a list"):
         App().steps()(total)
-    with pytest.raises(InvalidSettings, match="is no function"):
+    with pytest.raises(InvalidSettings, match="is not a function"):
         App().steps(Strange)  # type: ignore[call-overload]
     made = app.steps(step)
     assert made is app["step"]
@@ -355,7 +355,7 @@ def described(
     return said
 
 
-def test_metadata_describe_arguments() -> None:
+def test_metadata_describes_arguments() -> None:
     inputs = Function(described, "described").signature().inputs
     assert inputs is not None
     assert [parameter(tensor, "description") for tensor in inputs] == [
@@ -371,11 +371,11 @@ def parameter(tensor: MetadataTensor, name: str) -> Any:
     return None if tensor.parameters is None else tensor.parameters.get(name)
 
 
-def test_an_import_path_may_name_a_function() -> None:
-    model = implementation_of(number, "number")
+def test_import_path_may_name_a_function() -> None:
+    model = resolve_model_class(number, "number")
     assert model is not None
     assert issubclass(model, MLModel)
-    assert implementation_of(3, "x") is None
-    assert implementation_of(Strange, "x") is None
+    assert resolve_model_class(3, "x") is None
+    assert resolve_model_class(Strange, "x") is None
     with pytest.raises(InvalidSettings, match='parameter "a": it has no annotation'):
-        implementation_of(unannotated, "x")
+        resolve_model_class(unannotated, "x")

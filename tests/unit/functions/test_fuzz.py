@@ -134,6 +134,6 @@ def test_v2_json(asked: Any, tensors: list[dict]) -> None:
 
 @examples(50)
 @given(body=st.binary(max_size=40) | st.text(max_size=40).map(str.encode))
-def test_bytes_that_are_no_json(asked: Any, body: bytes) -> None:
+def test_invalid_json_bytes(asked: Any, body: bytes) -> None:
     check(asked("generate", body))
     check(asked("infer", body))

@@ -53,7 +53,7 @@ async def test_hooks_run_once_before_the_first_model_and_after_the_last() -> Non
     assert said == ["load 1", "load 2", "unload 2", "unload 1"]
 
 
-async def test_a_hook_that_fails_fails_every_model() -> None:
+async def test_failing_hook_fails_every_model() -> None:
     app, ran = App(), []
 
     @app.on_load
@@ -100,7 +100,7 @@ async def exit_async() -> None:
 
 
 @pytest.mark.parametrize("hook", [stop, cancel_itself, exit_async])
-async def test_a_hook_ends_its_own_app_alone(hook: Callable[[], Any]) -> None:
+async def test_hook_ends_only_its_own_app(hook: Callable[[], Any]) -> None:
     app = App()
     app.on_load(hook)
     app.model("m")(one)
@@ -114,7 +114,7 @@ async def test_a_hook_ends_its_own_app_alone(hook: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("hook", [stop, cancel_itself, exit_async])
-async def test_every_unload_hook_runs_although_another_raises(hook: Callable[[], Any]) -> None:
+async def test_every_unload_hook_runs_if_another_raises(hook: Callable[[], Any]) -> None:
     app, ran = App(), []
     app.on_unload(lambda: ran.append(1))
     app.on_unload(hook)
@@ -124,7 +124,7 @@ async def test_every_unload_hook_runs_although_another_raises(hook: Callable[[],
     assert ran == [1]
 
 
-async def test_hooks_run_on_the_loop_of_the_server_whichever_model_is_first() -> None:
+async def test_hooks_run_on_the_server_loop() -> None:
     """A function that blocks has a thread of its own; what a hook makes serves the other functions too."""
     app, threads = App(), []
 
@@ -155,7 +155,7 @@ async def test_hooks_run_on_the_loop_of_the_server_whichever_model_is_first() ->
         await client.infer("blocks", n=1)
 
 
-async def test_who_gives_up_waiting_does_not_disturb_the_first() -> None:
+async def test_cancelled_waiter_does_not_affect_the_first() -> None:
     hooks, go = Hooks(), asyncio.Event()
     hooks.load.append(go.wait)
     first = asyncio.create_task(hooks.enter())
@@ -169,7 +169,7 @@ async def test_who_gives_up_waiting_does_not_disturb_the_first() -> None:
     await first
 
 
-async def test_a_cancelled_hook_fails_those_that_wait_and_the_next_tries_again() -> None:
+async def test_cancelled_hook_fails_waiters_and_the_next_retries() -> None:
     hooks, go = Hooks(), asyncio.Event()
     hooks.load.append(go.wait)
     first = asyncio.create_task(hooks.enter())
@@ -183,7 +183,7 @@ async def test_a_cancelled_hook_fails_those_that_wait_and_the_next_tries_again()
     await hooks.enter()
 
 
-async def test_every_unload_hook_runs_and_a_new_load_waits_for_them() -> None:
+async def test_new_load_waits_for_every_unload_hook() -> None:
     hooks, said, go = Hooks(), [], asyncio.Event()
 
     async def slow() -> None:

@@ -20,7 +20,7 @@ from inferstream.functions.http_errors import from_http_exception
         ([1j], ["1j"]),
     ],
 )
-def test_a_detail_keeps_its_numbers(detail: object, said: object) -> None:
+def test_error_detail_keeps_its_numbers(detail: object, said: object) -> None:
     refused = from_http_exception(HTTPException(422, detail))
     assert refused is not None
     assert json.loads(refused.message) == said

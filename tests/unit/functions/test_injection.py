@@ -83,7 +83,7 @@ def dependent(app: App, calls: list[str]) -> None:
 
 
 @pytest.mark.parametrize("mapped", [False, True], ids=["plain", "with errors"])
-async def test_dependencies_run_once_for_a_call_and_blocking_ones_in_a_thread(mapped: bool) -> None:
+async def test_dependencies_run_once_per_call_and_blocking_ones_in_a_thread(mapped: bool) -> None:
     calls: list[str] = []
     app = App()
     if mapped:
@@ -100,7 +100,7 @@ async def test_dependencies_run_once_for_a_call_and_blocking_ones_in_a_thread(ma
     assert threading.main_thread().name not in calls
 
 
-async def test_an_error_of_a_dependency_is_that_of_the_call() -> None:
+async def test_dependency_error_fails_the_call() -> None:
     app = App()
     app.error(KeyError, status=418, message="teapot")
 

@@ -5,40 +5,47 @@ from pathlib import Path
 import pytest
 
 from inferstream.errors import InvalidSettings
-from inferstream.functions.lock import LockedField, TypeChanged, lock_path, merged, read_lock, written
+from inferstream.functions.lock import (
+    LockedField,
+    TypeChanged,
+    format_lock,
+    lock_path,
+    merge_fields,
+    read_lock,
+)
 
 KNOWN = {"a": LockedField(1, "int64"), "b": LockedField(4, "string")}
 
 
-def test_known_numbers_stay_and_new_arguments_follow_the_highest() -> None:
-    fields = merged(KNOWN, {"c": "bool", "b": "string", "a": "int64", "d": "bool"})
+def test_known_field_numbers_are_kept_and_new_ones_are_appended() -> None:
+    fields = merge_fields(KNOWN, {"c": "bool", "b": "string", "a": "int64", "d": "bool"})
     assert fields == {**KNOWN, "c": LockedField(5, "bool"), "d": LockedField(6, "bool")}
 
 
-def test_the_number_of_a_removed_argument_is_never_given_away() -> None:
-    without = merged(KNOWN, {"a": "int64"})
+def test_number_of_a_removed_argument_is_not_reused() -> None:
+    without = merge_fields(KNOWN, {"a": "int64"})
     assert without["b"] == LockedField(4, "string", removed=True)
-    assert merged(without, {"a": "int64", "c": "bool"})["c"].number == 5
-    assert merged(without, {"a": "int64", "b": "string"}) == KNOWN
+    assert merge_fields(without, {"a": "int64", "c": "bool"})["c"].number == 5
+    assert merge_fields(without, {"a": "int64", "b": "string"}) == KNOWN
 
 
 @pytest.mark.parametrize("removed", [False, True])
-def test_another_type_under_the_same_number_is_refused(removed: bool) -> None:
+def test_changed_type_under_the_same_number_is_refused(removed: bool) -> None:
     known = {"a": LockedField(1, "int64", removed)}
     with pytest.raises(TypeChanged, match='"a" was int64 and is now repeated int64, and field 1'):
-        merged(known, {"a": "repeated int64"})
+        merge_fields(known, {"a": "repeated int64"})
 
 
-def test_a_file_is_sorted_has_a_line_for_each_field_and_is_read_as_it_was_written(tmp_path: Path) -> None:
-    lock = {"z": merged(KNOWN, {"b": "string"}), 'größe "': {}, "a": {}}
+def test_lock_file_is_sorted_and_round_trips(tmp_path: Path) -> None:
+    lock = {"z": merge_fields(KNOWN, {"b": "string"}), 'größe "': {}, "a": {}}
     file = tmp_path / "lock.json"
-    file.write_text(written(lock))
+    file.write_text(format_lock(lock))
     assert read_lock(file) == lock
     lines = file.read_text().splitlines()
     assert [line.split('"')[1] for line in lines[2:4]] == ["a", "gr\\u00f6\\u00dfe \\"]
     assert '      "b": {"number": 4, "type": "string"}' in lines
     assert '      "a": {"number": 1, "type": "int64", "removed": true},' in lines
-    file.write_text(written({}))
+    file.write_text(format_lock({}))
     assert read_lock(file) == {}
     assert read_lock(tmp_path / "none.json") == {}
 
@@ -57,7 +64,7 @@ def test_a_file_is_sorted_has_a_line_for_each_field_and_is_read_as_it_was_writte
         ),
     ],
 )
-def test_a_wrong_file_is_one_line_that_names_it(text: str, fault: str, tmp_path: Path) -> None:
+def test_invalid_lock_file_is_named_in_one_line(text: str, fault: str, tmp_path: Path) -> None:
     file = tmp_path / "lock.json"
     file.write_text(text)
     with pytest.raises(InvalidSettings) as caught:
@@ -67,6 +74,6 @@ def test_a_wrong_file_is_one_line_that_names_it(text: str, fault: str, tmp_path:
     assert "\n" not in caught.value.message
 
 
-def test_the_file_is_beside_the_module() -> None:
+def test_lock_file_is_next_to_the_module() -> None:
     assert lock_path("app:app", "/x/app.py") == Path("/x/app.app.proto-lock.json")
     assert lock_path("shop.prices:service", "/x/prices.py") == Path("/x/shop/prices.service.proto-lock.json")

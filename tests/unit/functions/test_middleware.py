@@ -33,7 +33,7 @@ async def test_middleware_sees_a_call_and_its_end() -> None:
     assert ends[0].seconds >= 0
 
 
-async def test_middleware_refuses_a_call_before_its_function_runs() -> None:
+async def test_middleware_refuses_a_call_before_the_function_runs() -> None:
     app = App()
     ran = []
 

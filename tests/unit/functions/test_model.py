@@ -24,7 +24,7 @@ async def form_of(app: App, **settings: Any) -> InputsForm | None:
         return client.application.models.admit("add", None, Caller(Headers(()), "")).pipeline.form
 
 
-async def test_stages_that_read_tensors_take_the_form_away() -> None:
+async def test_tensor_stages_disable_direct_arguments() -> None:
     app = App()
     app.model(add)
     assert await form_of(app) is not None
@@ -76,7 +76,7 @@ V2 = {
         ("generate", TERMS, lambda found: [found["output"]]),
     ],
 )
-async def test_rest_gives_values_to_a_function_without_tensors(
+async def test_rest_passes_values_directly_without_tensors(
     path: str, body: Any, result: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = App()
@@ -91,7 +91,7 @@ async def test_rest_gives_values_to_a_function_without_tensors(
     assert result(response.json()) == [5]
 
 
-async def test_grpc_gives_values_to_a_function_without_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_grpc_passes_values_directly_without_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     app = App()
     app.model(add)
     monkeypatch.setattr(RequestInput, "of", None)

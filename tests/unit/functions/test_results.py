@@ -20,7 +20,7 @@ class Both(NamedTuple):
     score: float | None
 
 
-async def test_each_way_to_return_a_value() -> None:
+async def test_every_way_to_return_a_value() -> None:
     app = App()
 
     @app.model
@@ -54,7 +54,7 @@ async def test_each_way_to_return_a_value() -> None:
     assert await answer(app, "maybe", a=0) == {}
 
 
-async def test_a_stream_of_tokens_and_texts() -> None:
+async def test_stream_of_tokens_and_strings() -> None:
     app = App()
 
     @app.model
@@ -71,7 +71,7 @@ async def test_a_stream_of_tokens_and_texts() -> None:
 
 
 @pytest.mark.parametrize("hint", [int, str, bytes, bool])
-async def test_a_value_of_another_type_is_an_error_of_the_model(hint: Any) -> None:
+async def test_value_of_wrong_type_is_a_model_error(hint: Any) -> None:
     app = App()
 
     def wrong() -> Any:
@@ -85,7 +85,7 @@ async def test_a_value_of_another_type_is_an_error_of_the_model(hint: Any) -> No
         await answer(app, "wrong")
 
 
-async def test_an_integer_that_is_too_large_is_an_error_that_says_so() -> None:
+async def test_oversized_integer_result_is_an_error() -> None:
     app = App()
 
     @app.model

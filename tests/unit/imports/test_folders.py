@@ -79,7 +79,7 @@ def test_models_share_a_package_of_the_served_folder(tmp_path) -> None:
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_models_own_module_goes_before_a_shared_one_and_is_nobody_elses(tmp_path) -> None:
+def test_own_module_precedes_a_shared_one_and_is_private(tmp_path) -> None:
     share_folders([code(tmp_path, helper="whose = 'shared'")])
     own = code(tmp_path / "own", model="import helper", helper="whose = 'own'")
     other = code(tmp_path / "other", model="import helper")
@@ -88,7 +88,7 @@ def test_a_models_own_module_goes_before_a_shared_one_and_is_nobody_elses(tmp_pa
     assert load(own).helper.whose == "own"
 
 
-def test_two_models_with_helpers_of_one_name_have_each_their_own(tmp_path) -> None:
+def test_models_with_equally_named_modules_keep_their_own(tmp_path) -> None:
     for name in ("one", "two"):
         code(tmp_path / name, model="import helper, package.part", helper=f"whose = {name!r}")
         write(tmp_path / name / "package" / "part.py", f"whose = {name!r}")
@@ -99,7 +99,7 @@ def test_two_models_with_helpers_of_one_name_have_each_their_own(tmp_path) -> No
 
 
 @pytest.mark.usefixtures("settled")
-def test_shared_code_is_imported_anew_when_a_file_of_it_has_changed(tmp_path) -> None:
+def test_shared_code_is_reimported_after_a_change(tmp_path) -> None:
     share_folders([code(tmp_path, outer="import inner", inner="value = 1")])
     folder = code(tmp_path / "one", model="import outer")
     first = load(folder)
@@ -112,7 +112,7 @@ def test_shared_code_is_imported_anew_when_a_file_of_it_has_changed(tmp_path) ->
     assert first.outer.inner.value == 1
 
 
-def test_a_shared_file_that_changes_while_it_is_imported_is_imported_anew(tmp_path, monkeypatch) -> None:
+def test_shared_file_changed_during_import_is_reimported(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(folders, "CLOCK_STEP", 10**12)  # every file is as new as that
     share_folders([code(tmp_path, common="value = 1")])
     folder = code(tmp_path / "one", model="import common")
@@ -120,7 +120,7 @@ def test_a_shared_file_that_changes_while_it_is_imported_is_imported_anew(tmp_pa
 
 
 @pytest.mark.usefixtures("settled")
-def test_shared_files_hide_neither_the_standard_library_nor_what_the_server_has_imported(tmp_path) -> None:
+def test_shared_files_shadow_neither_stdlib_nor_imported_server_modules(tmp_path) -> None:
     share_folders([code(tmp_path, colorsys="hidden = True", pytest="hidden = True")])
     sys.modules.pop("colorsys", None)
     model = load(code(tmp_path / "one", model="import colorsys, pytest"))
@@ -129,7 +129,7 @@ def test_shared_files_hide_neither_the_standard_library_nor_what_the_server_has_
 
 
 @pytest.mark.usefixtures("settled")
-def test_what_the_server_itself_imported_is_never_imported_anew(tmp_path) -> None:
+def test_server_imports_are_never_reimported(tmp_path) -> None:
     sys.path.append(str(code(tmp_path, server_part="")))
     import server_part
 
@@ -138,7 +138,7 @@ def test_what_the_server_itself_imported_is_never_imported_anew(tmp_path) -> Non
     assert load(code(tmp_path / "one", model="import server_part")).server_part is server_part
 
 
-def test_a_name_imported_late_is_found_in_the_models_folder_and_in_shared_ones(tmp_path) -> None:
+def test_late_import_finds_model_and_shared_folders(tmp_path) -> None:
     share_folders([code(tmp_path / "shared", late_shared="")])
     folder = code(tmp_path / "one", late_own="", model="def use():\n    import late_own, late_shared")
     load(folder).use()
@@ -222,14 +222,14 @@ def use(meeting: ModuleType, name: str, other: str) -> None:
     meeting.check(sys.modules[other])
 
 
-def test_pythons_own_imports_show_half_a_module_to_threads_that_meet(tmp_path) -> None:
+def test_plain_imports_expose_partial_modules_to_concurrent_threads(tmp_path) -> None:
     """What the next tests rule out; if this one fails, Python has changed and they test nothing."""
     meeting = circle(tmp_path, wait=20)
     in_threads(lambda: use(meeting, "left", "right"), lambda: use(meeting, "right", "left"))
     assert meeting.halves
 
 
-def test_two_threads_that_import_a_circle_from_two_ends_see_whole_modules(tmp_path) -> None:
+def test_circular_imports_from_two_threads_see_complete_modules(tmp_path) -> None:
     meeting = circle(tmp_path, wait=0.5)
 
     def alone(name: str, other: str) -> None:
@@ -240,7 +240,7 @@ def test_two_threads_that_import_a_circle_from_two_ends_see_whole_modules(tmp_pa
     assert meeting.halves == []
 
 
-def test_lazy_attributes_of_a_package_are_imported_whole_too(tmp_path) -> None:
+def test_lazy_package_attributes_are_imported_completely(tmp_path) -> None:
     """As transformers does: nothing is imported before `load` asks the package for a class."""
     meeting = circle(tmp_path, 0.5, prefix="lazy.")
     write(tmp_path / "lazy" / "__init__.py", LAZY)
@@ -255,7 +255,7 @@ def test_lazy_attributes_of_a_package_are_imported_whole_too(tmp_path) -> None:
     assert meeting.halves == []
 
 
-def test_a_module_may_wait_for_a_thread_of_its_own_that_imports(tmp_path) -> None:
+def test_module_may_wait_for_its_own_importing_thread(tmp_path) -> None:
     code(tmp_path, found="")
     threaded = "import threading\ndef work():\n    import found\nt = threading.Thread(target=work)\nt.start(); t.join()"
     sys.path.append(str(code(tmp_path, threaded=threaded)))
@@ -267,7 +267,7 @@ def test_a_module_may_wait_for_a_thread_of_its_own_that_imports(tmp_path) -> Non
     assert in_threads(use) == []
 
 
-async def test_models_that_load_at_once_see_whole_modules_however_their_load_is_written(tmp_path) -> None:
+async def test_models_loading_concurrently_see_complete_modules(tmp_path) -> None:
     meeting = circle(tmp_path, wait=0.5)
 
     class Serving(MLModel):
@@ -293,7 +293,7 @@ async def test_models_that_load_at_once_see_whole_modules_however_their_load_is_
     assert meeting.halves == []
 
 
-async def test_an_event_loop_does_not_wait_for_ever(tmp_path, monkeypatch, caplog) -> None:
+async def test_event_loop_wait_is_bounded(tmp_path, monkeypatch, caplog) -> None:
     monkeypatch.setattr(folders, "LOOP_PATIENCE", 0.05)
     sys.path.append(str(code(tmp_path, wanted_one="import wanted_two", wanted_two="")))
     held, done = threading.Event(), threading.Event()
@@ -310,10 +310,10 @@ async def test_an_event_loop_does_not_wait_for_ever(tmp_path, monkeypatch, caplo
         import wanted_one  # noqa: F401
     done.set()
     holding.join()
-    assert caplog.text.count("the event loop imports") == 1
+    assert caplog.text.count("on the event loop while another import") == 1
 
 
-def test_modules_that_do_something_when_asked_for_an_attribute_are_left_alone(tmp_path) -> None:
+def test_modules_with_getattr_side_effects_are_not_touched(tmp_path) -> None:
     class Lazy(ModuleType):
         def __getattr__(self, name: str) -> None:
             raise AssertionError(f"asked for {name}")
@@ -323,7 +323,7 @@ def test_modules_that_do_something_when_asked_for_an_attribute_are_left_alone(tm
     load(code(tmp_path / "one", model=""))
 
 
-def test_a_folder_that_is_a_link_to_files_elsewhere_keeps_its_names(tmp_path) -> None:
+def test_symlinked_model_folder_keeps_its_names(tmp_path) -> None:
     """As Kubernetes mounts what it configures: each file is a link into a hidden folder."""
     hidden = code(tmp_path / "one" / "..data", model="import helper", helper="value = 1")
     for name in ("model.py", "helper.py"):
@@ -332,7 +332,7 @@ def test_a_folder_that_is_a_link_to_files_elsewhere_keeps_its_names(tmp_path) ->
     assert load(tmp_path / "one").helper is not first.helper
 
 
-async def test_a_models_thread_waits_for_its_turn(tmp_path, monkeypatch) -> None:
+async def test_model_thread_waits_for_its_turn_to_import(tmp_path, monkeypatch) -> None:
     """Nothing else waits for the event loop in it, so it need not give up."""
     monkeypatch.setattr(folders, "LOOP_PATIENCE", 0.01)
     sys.path.append(str(code(tmp_path, wanted_three="")))
@@ -359,14 +359,14 @@ async def test_a_models_thread_waits_for_its_turn(tmp_path, monkeypatch) -> None
         thread.close()
 
 
-def test_a_module_that_takes_its_folder_off_the_path_is_imported(tmp_path) -> None:
+def test_module_that_removes_its_folder_from_sys_path_is_imported(tmp_path) -> None:
     folder = code(tmp_path / "one", model="import os, sys; sys.path.remove(os.path.dirname(__file__))")
     share_folders([folder])
     assert load(folder).__name__ == "model"
 
 
 @pytest.mark.parametrize("file", ["model.py", "parts/words.py"])
-def test_a_change_in_the_same_second_to_as_many_bytes_is_seen(
+def test_change_with_same_size_and_second_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
@@ -385,9 +385,7 @@ def test_a_change_in_the_same_second_to_as_many_bytes_is_seen(
     assert found == [("old", "old"), ("old", "new") if file == "model.py" else ("new", "old")]
 
 
-def test_bytecode_of_code_that_has_not_just_changed_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bytecode_of_older_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     file = tmp_path / "settled.py"
     file.write_text("word = 1")
@@ -397,9 +395,7 @@ def test_bytecode_of_code_that_has_not_just_changed_is_kept(
     assert Path(cache_from_source(str(file))).exists()
 
 
-def test_code_that_failed_and_is_mended_in_the_same_second_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_fixed_in_the_same_second_is_reimported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     file, now = tmp_path / "failing.py", time.time_ns()
     for divisor in "01":
@@ -411,24 +407,24 @@ def test_code_that_failed_and_is_mended_in_the_same_second_is_seen(
     assert import_from(tmp_path, "failing").word == 1
 
 
-def test_no_folder_has_a_package_of_the_servers_own(tmp_path) -> None:
+def test_model_folder_cannot_shadow_the_server_package(tmp_path) -> None:
     code(tmp_path / "inferstream", __init__="", errors="")
     code(tmp_path, model="import inferstream.errors\nfound = inferstream.errors.InferstreamError")
     assert load(tmp_path).found.__module__ == "inferstream.errors"
 
 
-def test_built_in_modules_are_nobodys_whatever_models_there_are(tmp_path, monkeypatch) -> None:
+def test_built_in_modules_have_no_owner(tmp_path, monkeypatch) -> None:
     code(tmp_path, model="value = 1", time="value = 2")
     load(tmp_path)
-    monkeypatch.setattr(model_folders, "_owner_of", lambda name: pytest.fail(f"looked for {name}"))
+    monkeypatch.setattr(model_folders, "_find_owner", lambda name: pytest.fail(f"looked for {name}"))
     assert datetime(2026, 1, 2, tzinfo=UTC).timetuple().tm_year == 2026  # imports `time` as unpicklers import
 
 
-def test_python_below_a_models_folder_is_not_its_code(monkeypatch) -> None:
+def test_python_installation_below_a_model_folder_is_not_model_code(monkeypatch) -> None:
     monkeypatch.setattr(owned_folders, "packages", {})
     home = str(Path(logging.__file__).parents[2])
     with loading_from(home):
-        assert owned_folders.find_packages(owned_folders.package_of(home), "logging") == []
+        assert owned_folders.find_packages(owned_folders.package_name(home), "logging") == []
     installed = [f"{home}/{name}/package/code.py" for name in ("site-packages", "python3/dist-packages")]
     for file in (logging.__file__, folders.__file__, *installed):
         assert model_folders._package_in({"__name__": "code", "__file__": file}) == ""
@@ -438,7 +434,7 @@ LATE = "import helper\n\n\ndef late():\n    from helper import whose\n    return
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
-def test_each_load_imports_its_own_modules_until_nothing_of_it_is_left(tmp_path, shared) -> None:
+def test_each_load_imports_its_own_modules_until_released(tmp_path, shared) -> None:
     code(tmp_path, model=LATE, helper="whose = 'old'\nclass Thing: ...", json="whose = 'hidden'")
     if shared:
         share_folders([tmp_path])
@@ -459,7 +455,7 @@ def test_each_load_imports_its_own_modules_until_nothing_of_it_is_left(tmp_path,
     assert other.__name__ not in owned_folders.replaced
 
 
-def test_a_load_that_fails_gives_the_modules_their_names_back(tmp_path) -> None:
+def test_failed_load_releases_its_module_names(tmp_path) -> None:
     old = load(code(tmp_path, model=LATE, helper="whose = 'old'\nclass Thing: ..."))
     name = old.__name__
     write(tmp_path / "helper.py", "raise OSError(model)")
@@ -470,7 +466,7 @@ def test_a_load_that_fails_gives_the_modules_their_names_back(tmp_path) -> None:
     assert old.helper.Thing.__module__ == old.helper.__name__ == f"{name.rpartition('.')[0]}.helper"
 
 
-def test_two_models_of_one_folder_have_each_their_own_modules(tmp_path) -> None:
+def test_models_of_one_folder_have_separate_modules(tmp_path) -> None:
     first = load(code(tmp_path, model=LATE, helper="whose = object()"))
     second = load(tmp_path)
     assert first.late() == (first.helper.whose,) * 2 != second.late()

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 
-from inferstream.processes.descriptors import Intake, intake, pass_connection
+from inferstream.processes.descriptors import Intake, create_intake, pass_connection
 from inferstream.processes.shared_memory import Incoming, Outgoing
 
 
@@ -12,10 +12,10 @@ def nothing() -> None:
     """Nobody asks for the memory back."""
 
 
-async def test_a_way_joins_two_that_knew_nothing_of_each_other() -> None:
+async def test_socket_pair_connects_two_unrelated_processes() -> None:
     before = len(os.listdir("/proc/self/fd"))
-    to_worker, worker = intake()
-    to_caller, caller = intake()
+    to_worker, worker = create_intake()
+    to_caller, caller = create_intake()
     ends: dict[str, tuple[bytes, socket.socket]] = {}
     there = asyncio.Event()
 
@@ -54,8 +54,8 @@ async def test_a_way_joins_two_that_knew_nothing_of_each_other() -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-async def test_an_intake_closes_with_its_other_end() -> None:
-    ours, theirs = intake()
+async def test_intake_closes_with_its_other_end() -> None:
+    ours, theirs = create_intake()
     Intake(theirs, lambda *_: None)
     ours.close()
     async with asyncio.timeout(5):

@@ -41,18 +41,18 @@ def write(driver: Path, listed: str, code: int = 0) -> None:
         ("No devices found.\n", ()),
     ],
 )
-def test_the_driver_lists_gpus_and_their_parts(driver: Path, listed: str, names: tuple[str, ...]) -> None:
+def test_driver_lists_gpus_and_mig_instances(driver: Path, listed: str, names: tuple[str, ...]) -> None:
     write(driver, listed)
     assert visible_devices() == names
 
 
-def test_a_driver_that_fails_has_none(driver: Path) -> None:
+def test_failing_driver_has_no_devices(driver: Path) -> None:
     write(driver, WHOLE, 9)
     assert visible_devices() == ()
 
 
 @pytest.mark.parametrize(("own", "names"), [("1, MIG-a", ("1", "MIG-a")), ("", ())])
-def test_those_of_the_process_go_before(
+def test_cuda_visible_devices_takes_precedence(
     driver: Path, monkeypatch: pytest.MonkeyPatch, own: str, names: tuple[str, ...]
 ) -> None:
     write(driver, WHOLE)

@@ -71,7 +71,7 @@ async def refuse(question: Refuse) -> None:
     raise RuntimeError("a secret")
 
 
-async def test_each_question_gets_its_own_answer_whatever_their_order() -> None:
+async def test_each_request_gets_its_response_in_any_order() -> None:
     may = asyncio.Event()
 
     async def slowly(question: Double) -> int:
@@ -87,7 +87,7 @@ async def test_each_question_gets_its_own_answer_whatever_their_order() -> None:
     assert await first == 2
 
 
-async def test_the_errors_of_a_handler_are_raised_where_it_was_asked() -> None:
+async def test_handler_errors_are_raised_at_the_caller() -> None:
     asking, _ = joined({Refuse: refuse})
     with pytest.raises(ModelError, match="no") as model:
         await asking.ask(Refuse("model"))
@@ -98,7 +98,7 @@ async def test_the_errors_of_a_handler_are_raised_where_it_was_asked() -> None:
     assert invalid.value.detail == [{"loc": "x"}]
 
 
-async def test_other_errors_stay_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_other_errors_are_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     asking, _ = joined({Refuse: refuse})
     with pytest.raises(Exception, match="its log says why") as error:
         await asking.ask(Refuse("otherwise"))
@@ -106,7 +106,7 @@ async def test_other_errors_stay_in_the_log(caplog: pytest.LogCaptureFixture) ->
     assert "a secret" in caplog.text
 
 
-async def test_questions_begin_in_the_order_of_events_and_questions() -> None:
+async def test_requests_and_events_start_in_order() -> None:
     order: list[object] = []
 
     async def noted(question: Double) -> int:
@@ -119,7 +119,7 @@ async def test_questions_begin_in_the_order_of_events_and_questions() -> None:
     assert order == ["before", 0, 1, 2]
 
 
-async def test_an_answer_that_comes_twice_or_that_nobody_awaits_is_dropped() -> None:
+async def test_duplicate_or_unawaited_response_is_dropped() -> None:
     asking, answering = joined({Double: double})
     left = asking.ask(Double(1))
     left.cancel()
@@ -132,21 +132,21 @@ async def test_an_answer_that_comes_twice_or_that_nobody_awaits_is_dropped() -> 
 
 
 @pytest.mark.parametrize("value", [1, [1], ["x", 1], [1, "x", 2], None])
-async def test_an_answer_of_another_type_is_refused(value: object) -> None:
+async def test_response_of_wrong_type_is_refused(value: object) -> None:
     asking, _ = joined({})
     asking.ask(Pair())
     with pytest.raises(msgspec.ValidationError):
         asking.link.arrive(msgspec.msgpack.encode(Answer(1, value)))  # type: ignore[attr-defined]
 
 
-async def test_a_frame_without_a_handler_is_refused() -> None:
+async def test_frame_without_handler_is_refused() -> None:
     _, answering = joined({Double: double})
     for frame in (Refuse("model"), Logged("m", "1", {})):
         with pytest.raises(msgspec.ValidationError):
             answering.link.arrive(msgspec.msgpack.encode(frame))  # type: ignore[attr-defined]
 
 
-async def test_at_the_end_every_question_fails_but_those_whose_answers_had_come() -> None:
+async def test_pending_requests_fail_at_the_end_unless_already_answered() -> None:
     asking, _ = joined({Double: double})
     known, *lost = [asking.ask(Double(number)) for number in range(3)]
     asking.link.left = [Answer(1, 7)]  # type: ignore[attr-defined]

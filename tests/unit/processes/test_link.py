@@ -35,7 +35,7 @@ class Ends:
         return self.frames
 
 
-async def test_frames_arrive_in_order_whatever_their_size() -> None:
+async def test_frames_of_any_size_arrive_in_order() -> None:
     ends = Ends()
     sizes = [0, 1, 10, 300_000, 2, 5_000_000, 3, 70_000, 1]
     for size in sizes:
@@ -45,7 +45,7 @@ async def test_frames_arrive_in_order_whatever_their_size() -> None:
     ends.right.close()
 
 
-async def test_what_is_ready_together_leaves_together(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ready_frames_are_sent_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outgoing, "perf_counter", lambda: 1.0)  # however long the system lets them wait
     ends = Ends()
     writes = []
@@ -59,7 +59,7 @@ async def test_what_is_ready_together_leaves_together(monkeypatch: pytest.Monkey
     ends.right.close()
 
 
-async def test_a_full_socket_keeps_everything_and_blocks_nobody() -> None:
+async def test_full_socket_buffers_without_blocking() -> None:
     ends = Ends()
     ends.left._loop.remove_reader(ends.left._descriptor)
     for i in range(2000):
@@ -72,7 +72,7 @@ async def test_a_full_socket_keeps_everything_and_blocks_nobody() -> None:
     ends.right.close()
 
 
-async def test_the_end_of_the_other_side_is_noticed_once() -> None:
+async def test_peer_disconnect_is_noticed_once() -> None:
     ends = Ends()
     ends.right.send(Cancel(1))
     ends.right.close()
@@ -82,7 +82,7 @@ async def test_the_end_of_the_other_side_is_noticed_once() -> None:
     assert ends.left.send(Cancel(2)) > 0
 
 
-async def test_garbage_closes_the_socket() -> None:
+async def test_invalid_data_closes_the_socket() -> None:
     ends = Ends()
     ends.right_socket.send(b"\x05\0\0\0\0\0\0\0hello")
     async with asyncio.timeout(5):

@@ -13,13 +13,13 @@ from inferstream.processes import shared_memory
 @pytest.fixture
 def both():
     freed = []
-    with shared_memory.created() as descriptor:
+    with shared_memory.create_memory() as descriptor:
         outgoing = shared_memory.Outgoing(descriptor)
         incoming = shared_memory.Incoming(descriptor, lambda: freed.append(1))
     return outgoing, incoming, freed
 
 
-def test_what_is_put_is_seen_without_a_copy(both) -> None:
+def test_stored_data_is_read_without_a_copy(both) -> None:
     outgoing, incoming, _ = both
     place = outgoing.put(b"hello")
     view = incoming.view(place, 5)
@@ -28,7 +28,7 @@ def test_what_is_put_is_seen_without_a_copy(both) -> None:
     assert bytes(incoming.view(place, 5)) == b"jello"
 
 
-def test_a_place_is_given_back_when_the_last_view_of_a_view_is_gone(both) -> None:
+def test_block_is_freed_when_its_last_view_is_gone(both) -> None:
     outgoing, incoming, freed = both
     place = outgoing.put(np.arange(100, dtype="<f4").tobytes())
     view = incoming.view(place, 400)
@@ -40,11 +40,11 @@ def test_a_place_is_given_back_when_the_last_view_of_a_view_is_gone(both) -> Non
     del array
     gc.collect()
     assert freed
-    assert incoming.take_freed() == [place]
-    assert incoming.take_freed() == []
+    assert incoming.take_free_blocks() == [place]
+    assert incoming.take_free_blocks() == []
 
 
-def test_a_full_arena_says_so_and_has_room_again(both, monkeypatch) -> None:
+def test_full_arena_refuses_until_space_is_freed(both, monkeypatch) -> None:
     outgoing, _, _ = both
     half = b"." * (shared_memory.SIZE // 2)
     first = outgoing.put(half)
@@ -69,13 +69,13 @@ class Elsewhere:
         memory[:] = self._data
 
 
-def test_bytes_from_elsewhere_are_read_into_the_arena(both) -> None:
+def test_external_bytes_are_read_into_the_arena(both) -> None:
     outgoing, incoming, _ = both
     place = outgoing.put(Elsewhere(b"hello"))
     assert bytes(incoming.view(place, 5)) == b"hello"
 
 
-def test_bytes_that_cannot_be_read_take_no_place(both) -> None:
+def test_unreadable_bytes_take_no_space(both) -> None:
     outgoing, _, _ = both
     everything = bytes(shared_memory.SIZE - shared_memory.FLAGS)
     with pytest.raises(InvalidRequest):
@@ -83,7 +83,7 @@ def test_bytes_that_cannot_be_read_take_no_place(both) -> None:
     assert outgoing.put(everything) is not None
 
 
-def test_random_use_never_overlaps_and_ends_in_one_piece(both) -> None:
+def test_random_use_never_overlaps_and_coalesces(both) -> None:
     outgoing, incoming, _ = both
     dice = random.Random(7)
     held: dict[int, bytes] = {}
@@ -99,7 +99,7 @@ def test_random_use_never_overlaps_and_ends_in_one_piece(both) -> None:
     assert outgoing.put(b"." * (shared_memory.SIZE - shared_memory.FLAGS)) is not None
 
 
-def test_an_empty_arena_keeps_little_memory(both) -> None:
+def test_empty_arena_keeps_little_memory(both) -> None:
     outgoing, _, _ = both
     before = _shared()
     place = outgoing.put(b"." * 2**27)

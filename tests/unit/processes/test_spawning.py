@@ -37,7 +37,7 @@ def _children() -> set[str]:
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("name", ["ftruncate", "pidfd_open", "pipe"])
-async def test_a_worker_that_cannot_be_started_leaves_nothing_behind(
+async def test_unstartable_worker_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch, name: str, shared: bool
 ) -> None:
     before, children = _open_files(), _children()
@@ -53,7 +53,7 @@ async def test_a_worker_that_cannot_be_started_leaves_nothing_behind(
     assert _children() <= children
 
 
-async def test_what_ends_is_told_once() -> None:
+async def test_process_exit_is_reported_once() -> None:
     process = WorkerProcess(
         Program("worker.py", "/bin/false", {}), Start(False, False, None), InstanceMeters({})
     )

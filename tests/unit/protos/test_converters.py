@@ -20,7 +20,7 @@ TENSOR = {
 }
 
 
-def test_descriptions_return_unchanged() -> None:
+def test_descriptions_round_trip() -> None:
     tensor = MetadataTensor(name="x", datatype="FP32", shape=[-1, 2], parameters={"content_type": "np"})
     model = MetadataModelResponse(name="m", platform="p", versions=["1"], inputs=[tensor], outputs=[tensor])
     message = converters.ModelMetadataResponseConverter.from_types(model)
@@ -35,7 +35,7 @@ def test_descriptions_return_unchanged() -> None:
 
 
 @pytest.mark.parametrize("use_raw", [False, True])
-def test_a_request_and_a_response_return_in_both_forms(use_raw: bool) -> None:
+def test_request_and_response_round_trip_in_both_forms(use_raw: bool) -> None:
     request = InferenceRequest(id="i", inputs=[TENSOR], parameters={"n": 3})
     message = converters.ModelInferRequestConverter.from_types(request, "m", "2", use_raw=use_raw)
     assert (message.model_name, message.model_version, bool(message.raw_input_contents)) == (

@@ -6,7 +6,7 @@ from inferstream.errors import InvalidRequest
 from inferstream.protos.counts import MAX_TENSORS, expect_tensors
 
 
-def test_so_many_tensors_and_no_more() -> None:
+def test_number_of_tensors_is_limited() -> None:
     expect_tensors(MAX_TENSORS, "inputs")
     with pytest.raises(
         InvalidRequest, match=f"^{MAX_TENSORS + 1} outputs are more than the {MAX_TENSORS} allowed"

@@ -3,7 +3,7 @@
 import pytest
 
 from inferstream.errors import InvalidRequest
-from inferstream.protos.dialects import asked_dialect
+from inferstream.protos.dialects import parse_dialect
 
 NAMES = {"mlserver": ("v2",), "triton": ()}
 
@@ -12,13 +12,13 @@ NAMES = {"mlserver": ("v2",), "triton": ()}
     ("word", "dialect"),
     [(None, None), ("", None), ("triton", "triton"), ("mlserver", "mlserver"), ("v2", "mlserver")],
 )
-def test_a_dialect_has_other_names(word: str | None, dialect: str | None) -> None:
-    assert asked_dialect(word, NAMES) == dialect
+def test_dialect_has_aliases(word: str | None, dialect: str | None) -> None:
+    assert parse_dialect(word, NAMES) == dialect
 
 
-def test_an_unknown_name_is_refused_in_short_with_those_that_are_known() -> None:
+def test_unknown_name_is_refused_with_known_names() -> None:
     with pytest.raises(InvalidRequest) as refused:
-        asked_dialect("x" * 1000, NAMES)
+        parse_dialect("x" * 1000, NAMES)
     assert refused.value.message == (
         f"x-stream-dialect: '{'x' * 40}' is no dialect; the dialects are "
         '"mlserver", also called "v2", and "triton"'

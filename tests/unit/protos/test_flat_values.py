@@ -39,7 +39,7 @@ def test_nested_lists_become_a_tensor_of_their_shape(large: bool) -> None:
     assert only(parse({"x": rows}, described=described)) == ("x", "FP64", shape, values)
 
 
-def test_lists_may_be_nested_deeper_and_hold_texts() -> None:
+def test_deeper_lists_and_strings_are_accepted() -> None:
     assert only(parse({"x": [[[1.5], [2]], [[3], [4]]]})) == ("x", "FP64", [2, 2, 1], [1.5, 2, 3, 4])
     assert only(parse({"x": [["a", "b"]]})) == ("x", "BYTES", [1, 2], ["a", "b"])
     assert only(parse({"x": [["a", "b"]]}, declared("x", "BYTES", [-1, 2])))[2] == [1, 2]
@@ -55,13 +55,13 @@ def test_lists_may_be_nested_deeper_and_hold_texts() -> None:
         ([[1], 2], r"x\[1\] is a value, and x\[0\] is a list of 1"),
     ],
 )
-def test_a_ragged_list_is_refused_with_its_place(value: Any, message: str) -> None:
+def test_ragged_list_is_refused_with_its_location(value: Any, message: str) -> None:
     for inputs in ((), (declared("x", "FP32", [-1, 2]),)):
         with pytest.raises(InvalidRequest, match=f'input "x" is ragged: {message}'):
             parse({"x": value}, *inputs)
 
 
-def test_a_list_nested_too_deeply_and_an_object_are_refused() -> None:
+def test_too_deep_list_and_object_are_refused() -> None:
     deep: Any = [1]
     for _ in range(40):
         deep = [deep]
@@ -85,12 +85,12 @@ def test_a_list_nested_too_deeply_and_an_object_are_refused() -> None:
         ([], "BYTES"),
     ],
 )
-def test_the_datatype_of_undeclared_values(values: list[Any], datatype: str) -> None:
+def test_datatype_of_undeclared_values(values: list[Any], datatype: str) -> None:
     name, found, shape, _ = only(parse({"x": values}))
     assert (name, found, shape) == ("x", datatype, [len(values)])
 
 
-def test_a_description_helps_and_enforces_nothing() -> None:
+def test_description_assists_without_enforcing() -> None:
     described = (declared("x", "FP64", [-1, 4]), declared("age", "FP64", [-1]), declared("id", "INT64", [-1]))
     assert only(parse({"x": [1, 2, 3, 4]}, described=described)) == ("x", "FP64", [1, 4], [1, 2, 3, 4])
     assert only(parse({"x": [1, 2, 3]}, described=described)) == ("x", "FP64", [3], [1, 2, 3])
@@ -100,7 +100,7 @@ def test_a_description_helps_and_enforces_nothing() -> None:
     assert only(parse({"other": [[1]]}, described=described)) == ("other", "INT64", [1, 1], [1])
 
 
-def test_a_list_of_objects_is_a_table_of_rows() -> None:
+def test_list_of_objects_is_a_table() -> None:
     rows = [{"age": 20, "city": "Rome", "id": 1}, {"id": 2, "age": 30.5, "city": "Oslo"}]
     found = parse(rows)
     assert [(each.name, each.datatype, each.data.flat()) for each in found.inputs] == [
@@ -116,7 +116,7 @@ def test_a_list_of_objects_is_a_table_of_rows() -> None:
     ]
 
 
-def test_rows_without_a_key_are_refused_by_number() -> None:
+def test_row_with_missing_key_is_refused_with_its_number() -> None:
     with pytest.raises(InvalidRequest, match='row 1 has no "b", which row 0 has'):
         parse([{"a": 1, "b": 2}, {"a": 1}])
     with pytest.raises(InvalidRequest, match='row 0 has no "b", which row 2 has'):

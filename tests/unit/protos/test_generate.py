@@ -6,7 +6,7 @@ import pytest
 
 from inferstream.errors import InvalidRequest
 from inferstream.protos import json_checks
-from inferstream.protos.generate import parse_flat, tensors_of
+from inferstream.protos.generate import encode_tensors, parse_flat
 from inferstream.protos.json_requests import build_request, load_request
 from inferstream.types import MetadataTensor, Parameters
 
@@ -24,7 +24,7 @@ def parse(text: bytes):
         json.dumps({"text": "x", "values": [1] * 20_000, "parameters": {}}).encode(),
     ],
 )
-def test_a_body_is_parsed_once(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_body_is_parsed_once(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_checks.json, "loads", None)
     assert parse(text).inputs[0].name == "text"
 
@@ -38,23 +38,23 @@ def test_a_body_is_parsed_once(text: bytes, monkeypatch: pytest.MonkeyPatch) -> 
         b'{"text":"a","parameters":{"x":1},"parameters":{"y":2},"text":"b"}',
     ],
 )
-def test_a_key_that_is_given_twice_is_named(text: bytes) -> None:
+def test_duplicate_key_is_named(text: bytes) -> None:
     with pytest.raises(InvalidRequest, match=r'key "(text|parameters)" is given twice'):
         parse(text)
 
 
-def test_a_colon_apart_does_not_hide_a_key_of_v2_given_twice() -> None:
+def test_space_before_a_colon_does_not_hide_a_duplicate_v2_key() -> None:
     text = b'{"id" :"a","id":"b","inputs":[]}'
     with pytest.raises(InvalidRequest, match='key "id" is given twice'):
         build_request(*load_request(text), None)
 
 
 @pytest.mark.parametrize("text", [b'{"text" : "a : b", "n" : 1}', b'{"text":"\\":\\":"}'])
-def test_colons_that_are_not_plain_are_told_from_keys(text: bytes) -> None:
+def test_spaced_and_quoted_colons_are_distinguished_from_keys(text: bytes) -> None:
     assert parse(text).inputs[0].name == "text"
 
 
-def test_what_is_no_object_is_refused() -> None:
+def test_non_object_body_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="must be a JSON object"):
         parse(b"[1]")
 
@@ -77,12 +77,10 @@ CHAT = [{"role": "user", "content": "hi"}]
         ("{}", [{"a": 1}, {"b": None}], [{"a": 1}, {"b": None}]),
     ],
 )
-def test_a_column_of_documents_has_one_or_a_list_of_them(
-    schema: str, value: object, rows: list[object]
-) -> None:
+def test_document_column_has_one_or_a_list(schema: str, value: object, rows: list[object]) -> None:
     described = MetadataTensor(
         name="x", datatype="BYTES", shape=[-1], parameters=Parameters(described=True, row_schema=schema)
     )
-    [tensor] = tensors_of({"x": value}, [], [described])
+    [tensor] = encode_tensors({"x": value}, [], [described])
     assert (tensor.datatype, tensor.shape) == ("BYTES", [len(rows)])
     assert [each and json.loads(each) for each in tensor.data.root] == rows

@@ -22,7 +22,7 @@ from inferstream.types.datatypes import DTYPES
 
 @pytest.mark.parametrize("use_raw", [True, False])
 @pytest.mark.parametrize("datatype", [*DTYPES, "BYTES"])
-def test_requests_and_responses_survive(datatype: str, use_raw: bool) -> None:
+def test_requests_and_responses_round_trip(datatype: str, use_raw: bool) -> None:
     if datatype not in FIELDS:
         use_raw = True
     data = ["a", "é"] if datatype == "BYTES" else [True, False] if datatype == "BOOL" else [1, 2]
@@ -50,7 +50,7 @@ def test_requests_and_responses_survive(datatype: str, use_raw: bool) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"name": "\ud800"}, {"name": 5}, {"shape": [2**64]}])
-def test_an_output_that_cannot_be_written_is_the_models_fault(changed: dict) -> None:
+def test_unwritable_output_is_a_model_error(changed: dict) -> None:
     output = ResponseOutput(name="x", shape=[1], datatype="FP32", data=[1]).model_copy(update=changed)
     response = InferenceResponse.model_construct(model_name="m", outputs=[output])
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inferstream.codecs import NumpyCodec, StringCodec
 from inferstream.errors import InvalidOutput
-from inferstream.protos.grpc_messages import MOST_SIZES, MessageWriter
+from inferstream.protos.grpc_messages import MAX_SIZES, MessageWriter
 from inferstream.protos.grpc_responses import WRITERS, WholeMessages
 from inferstream.types import InferenceResponse, Parameters, ResponseOutput
 from inferstream.types.forms import OutputForm
@@ -77,17 +77,17 @@ def check(stream: Sequence[InferenceResponse], typed: bool) -> None:
 
 
 @pytest.mark.parametrize("typed", [False, True])
-def test_a_message_owes_nothing_to_the_one_before_it(typed: bool) -> None:
+def test_message_does_not_depend_on_the_previous_one(typed: bool) -> None:
     for before, after in product(VARIANTS, repeat=2):
         check([before, after, before], typed)
 
 
 @given(st.lists(st.sampled_from(VARIANTS), max_size=30), st.booleans())
-def test_a_message_owes_nothing_to_many_before_it(stream: list[InferenceResponse], typed: bool) -> None:
+def test_message_does_not_depend_on_many_previous_ones(stream: list[InferenceResponse], typed: bool) -> None:
     check(stream, typed)
 
 
-def test_what_precedes_a_text_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_message_prefix_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[InferenceResponse] = []
 
     def tensors(self: WholeMessages, response: InferenceResponse) -> bytes:
@@ -104,17 +104,17 @@ def test_what_precedes_a_text_is_written_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("typed", [False, True])
-def test_what_precedes_texts_is_kept_for_few_sizes(typed: bool) -> None:
+def test_message_prefixes_are_cached_for_few_sizes(typed: bool) -> None:
     writer = MessageWriter(typed)
-    sizes = [*range(3 * MOST_SIZES), *range(3 * MOST_SIZES)]
+    sizes = [*range(3 * MAX_SIZES), *range(3 * MAX_SIZES)]
     for size in sizes:
         item = response(text(["x" * size]), id="1")
         assert item.accept(writer) == item.accept(WRITERS[typed])
-        assert len(writer._before) <= MOST_SIZES
+        assert len(writer._before) <= MAX_SIZES
     assert writer._before
 
 
-def test_a_shape_changed_in_place_is_written_as_it_is() -> None:
+def test_shape_changed_in_place_is_written_correctly() -> None:
     writer = MessageWriter(True)
     item = response(text(["a"]))
     item.accept(writer)
@@ -123,7 +123,7 @@ def test_a_shape_changed_in_place_is_written_as_it_is() -> None:
     assert item.accept(writer) == item.accept(whole) != response(text(["a"])).accept(whole)
 
 
-def test_a_text_that_is_no_unicode_is_refused_by_name() -> None:
+def test_invalid_unicode_is_refused_by_name() -> None:
     writer = MessageWriter(True)
     for item in (response(text(["\ud800"])), respond(FORM, "\ud800", None)):
         with pytest.raises(InvalidOutput, match="cannot be written"):

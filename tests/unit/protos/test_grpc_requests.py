@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from inferstream.errors import InvalidRequest
 from inferstream.protos.counts import MAX_PARAMETERS, MAX_TENSORS
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
-from inferstream.protos.grpc import request_from
+from inferstream.protos.grpc import parse_request
 from inferstream.protos.grpc_requests import LARGE, MANY, TENSORS, InferRequests, LargeRequest
 
 MOST = 100_000
@@ -20,23 +20,23 @@ def message(*raws: bytes, **more) -> ModelInferRequest:
     return ModelInferRequest(model_name="m", inputs=inputs, raw_input_contents=raws, **more)
 
 
-def test_tensors_are_views_of_the_bytes_they_came_in() -> None:
+def test_tensors_are_views_of_the_received_bytes() -> None:
     data = message(b"a" * LARGE, b"", b"b" * 300, id="i").SerializeToString()
     found = READER.FromString(data)
     assert isinstance(found, LargeRequest)
     assert found.id == "i"
     assert all(raw.obj is data for raw in found.raw_input_contents)
-    request = request_from(found)
+    request = parse_request(found)
     values = [bytes(tensor.data.to_raw("UINT8")) for tensor in request.inputs]
     assert values == [b"a" * LARGE, b"", b"b" * 300]
 
 
-def test_small_messages_are_protobufs() -> None:
+def test_small_messages_use_protobuf() -> None:
     assert isinstance(READER.FromString(message(b"abc").SerializeToString()), ModelInferRequest)
 
 
 @pytest.mark.parametrize("odd", [b"", b"\x50\x01"])
-def test_a_message_of_very_many_fields_is_refused(odd: bytes) -> None:
+def test_message_with_too_many_fields_is_refused(odd: bytes) -> None:
     data = odd + message(*[b"ab"] * MANY, id="i" * LARGE).SerializeToString()
     with pytest.raises(InvalidRequest, match=f"more than {MANY} fields"):
         READER.FromString(data)
@@ -52,7 +52,7 @@ def read(data: bytes) -> object:
 
 
 @given(st.data())
-def test_damaged_messages_are_what_protobuf_makes_of_them(data: st.DataObject) -> None:
+def test_corrupted_messages_behave_as_in_protobuf(data: st.DataObject) -> None:
     whole = message(b"a" * LARGE, b"b" * 5, id="some").SerializeToString()
     cut = data.draw(st.integers(0, 40)) or None
     damaged = bytearray(whole[: -cut if cut else None])
@@ -73,7 +73,7 @@ def test_damaged_messages_are_what_protobuf_makes_of_them(data: st.DataObject) -
 
 
 @pytest.mark.parametrize("tail", [b"\x3a", b"\x3a\xff", b"\x3a\x05abc", b"\x08\x01", b"\x3a" + b"\xff" * 12])
-def test_a_tail_that_is_no_field_is_left_to_protobuf(tail: bytes) -> None:
+def test_invalid_trailing_bytes_are_left_to_protobuf(tail: bytes) -> None:
     data = message(b"a" * LARGE).SerializeToString() + tail
     expected = read(data)
     try:
@@ -93,20 +93,20 @@ def elements(count: int, element: bytes = b"", **more) -> ModelInferRequest:
 
 @pytest.mark.parametrize("element", [b"", b"B", b"B" * 200])
 @pytest.mark.parametrize("more", [{}, {"bool_contents": [True]}, {"int_contents": [66]}])
-def test_too_many_elements_are_refused_before_protobuf_makes_them(element: bytes, more: dict) -> None:
+def test_too_many_elements_are_refused_before_protobuf_parsing(element: bytes, more: dict) -> None:
     data = elements(MOST + 1, element, **more).SerializeToString()
     with pytest.raises(InvalidRequest, match="max_json_values"):
         READER.FromString(data)
 
 
-def test_elements_of_several_inputs_count_together() -> None:
+def test_elements_of_several_inputs_are_added_up() -> None:
     half = elements(MOST // 2 + 1)
     half.inputs.add().CopyFrom(half.inputs[0])
     with pytest.raises(InvalidRequest, match="max_json_values"):
         READER.FromString(half.SerializeToString())
 
 
-def test_elements_within_the_limit_are_read_whatever_they_hold() -> None:
+def test_elements_within_the_limit_are_read() -> None:
     found = READER.FromString(elements(MOST, b"BB").SerializeToString())
     assert len(found.inputs[0].contents.bytes_contents) == MOST
 
@@ -122,7 +122,7 @@ GROUP = b"\xa3\x06\xa4\x06"
 
 
 @pytest.mark.parametrize("count", [MOST + 1, 1])
-def test_a_group_cannot_hide_elements(count: int) -> None:
+def test_protobuf_group_cannot_hide_elements(count: int) -> None:
     data = GROUP + elements(count, b"a", int_contents=[1] * LARGE).SerializeToString()
     with pytest.raises(InvalidRequest, match="group"):
         READER.FromString(data)
@@ -142,14 +142,14 @@ def with_parameters(where: str, count: int, size: int = 0) -> ModelInferRequest:
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_parameters_are_bounded_as_those_of_json_are(where: str) -> None:
-    request_from(with_parameters(where, MAX_PARAMETERS))
+def test_parameter_limits_match_json(where: str) -> None:
+    parse_request(with_parameters(where, MAX_PARAMETERS))
     with pytest.raises(InvalidRequest, match=f"{where}: {MAX_PARAMETERS + 1} are more"):
-        request_from(with_parameters(where, MAX_PARAMETERS + 1))
+        parse_request(with_parameters(where, MAX_PARAMETERS + 1))
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_very_many_parameters_are_refused_before_protobuf_makes_them(where: str) -> None:
+def test_too_many_parameters_are_refused_before_protobuf_parsing(where: str) -> None:
     data = with_parameters(where, TENSORS + 1).SerializeToString()
     with pytest.raises(InvalidRequest, match=r"more than .* fields"):
         READER.FromString(data)
@@ -158,7 +158,7 @@ def test_very_many_parameters_are_refused_before_protobuf_makes_them(where: str)
 @pytest.mark.parametrize("where", WHERE)
 def test_large_parameters_are_read(where: str) -> None:
     found = READER.FromString(with_parameters(where, MAX_PARAMETERS, 400).SerializeToString())
-    assert request_from(found).id is None
+    assert parse_request(found).id is None
 
 
 def test_all_tensors_may_have_parameters() -> None:
@@ -169,5 +169,5 @@ def test_all_tensors_may_have_parameters() -> None:
         tensor.contents.int_contents.append(1)
         for name in range(30):
             tensor.parameters[str(name)].int64_param = 1
-    request = request_from(READER.FromString(found.SerializeToString()))
+    request = parse_request(READER.FromString(found.SerializeToString()))
     assert len(request.inputs) == MAX_TENSORS

@@ -11,7 +11,7 @@ from inferstream.codecs import NumpyCodec
 from inferstream.errors import InvalidOutput
 from inferstream.protos.dataplane_pb2 import ModelInferResponse
 from inferstream.protos.grpc import FIELDS
-from inferstream.protos.grpc_responses import WRITERS, length
+from inferstream.protos.grpc_responses import WRITERS, encode_varint
 from inferstream.types import InferenceResponse, Parameters, ResponseOutput, TensorData
 from inferstream.types.datatypes import DTYPES
 
@@ -53,7 +53,7 @@ def outputs(draw: st.DrawFn) -> ResponseOutput:
 
 
 @given(st.lists(outputs(), max_size=3), st.booleans(), st.none() | st.text("ab", max_size=200))
-def test_protobuf_writes_the_same(tensors: list[ResponseOutput], typed: bool, id: str | None) -> None:
+def test_protobuf_writes_identical_bytes(tensors: list[ResponseOutput], typed: bool, id: str | None) -> None:
     response = InferenceResponse(
         model_name="m", model_version="1", id=id, parameters=Parameters(flag=True), outputs=tensors
     )
@@ -78,11 +78,11 @@ def test_protobuf_writes_the_same(tensors: list[ResponseOutput], typed: bool, id
     ("size", "written"), [(0, b"\0"), (127, b"\x7f"), (128, b"\x80\x01"), (2**21, b"\x80\x80\x80\x01")]
 )
 def test_lengths_are_varints(size: int, written: bytes) -> None:
-    assert length(size) == written
+    assert encode_varint(size) == written
 
 
 @pytest.mark.parametrize("typed", [True, False])
-def test_a_model_may_use_its_array_again(typed: bool) -> None:
+def test_model_may_reuse_its_array(typed: bool) -> None:
     array = np.zeros(100_000, np.float32)
     response = InferenceResponse(model_name="m", outputs=[NumpyCodec.encode_output("y", array)])
     written = response.accept(WRITERS[typed])
@@ -92,7 +92,7 @@ def test_a_model_may_use_its_array_again(typed: bool) -> None:
 
 
 @pytest.mark.parametrize("typed", [True, False])
-def test_an_output_that_cannot_be_written_is_named(typed: bool) -> None:
+def test_unwritable_output_is_named(typed: bool) -> None:
     wrong = ResponseOutput.of(name="y", shape=[1], datatype="INT8", data=TensorData([0.5]))
     with pytest.raises(InvalidOutput, match='Output "y" cannot be written'):
         InferenceResponse(model_name="m", outputs=[wrong]).accept(WRITERS[typed])

@@ -70,7 +70,7 @@ def read(text: bytes, nested: bool = False):
 
 
 @given(requests(), st.booleans())
-def test_it_reads_what_the_ordinary_way_reads(document: dict, spaces: bool) -> None:
+def test_result_matches_the_ordinary_parser(document: dict, spaces: bool) -> None:
     text = json.dumps(document).encode() if spaces else orjson.dumps(document)
     plain, wish = build_request(orjson.loads(text), text, None)
     found, wished = read(text)
@@ -97,7 +97,7 @@ def test_numbers_become_arrays_without_python_objects(datatype: str, data: list)
 
 
 @pytest.mark.parametrize("shape", [[5], [1, 1], [2, 3], [3, 1, 2], [1, 2, 3, 4]])
-def test_the_shape_of_nested_lists_is_known(shape: list[int]) -> None:
+def test_nested_list_shape_is_detected(shape: list[int]) -> None:
     text = orjson.dumps({"data": np.arange(np.prod(shape)).reshape(shape).tolist()})
     rest, found = cut(text)
     (numbers,) = found.values()
@@ -111,7 +111,7 @@ RAGGED = [[1, [2, 3]], [[1, 2], [3]], [[1, 2], 3], [[[1]], [2, 3]], [1, [], [2, 
 @pytest.mark.parametrize(
     "data", [*RAGGED, [1, None, 2], [1, True, 2], [1, "2", 3], [1, {"a": 2}, 3], {"a": 1}, "123", 1]
 )
-def test_what_is_not_plainly_numbers_is_read_as_always(data) -> None:
+def test_mixed_data_is_read_by_the_ordinary_parser(data) -> None:
     text = orjson.dumps(request(data))
     try:
         expected = build_request(orjson.loads(text), text, None)[0].inputs[0].data.root
@@ -125,7 +125,7 @@ def test_what_is_not_plainly_numbers_is_read_as_always(data) -> None:
 @pytest.mark.parametrize(
     "data", ['"data": [1, 2, 3, 4]', '\\"data\\": [1, 2, 3, 4]', '\\\\"data": [1, 2], "b']
 )
-def test_a_text_that_looks_like_a_list_stays_a_text(data: str) -> None:
+def test_string_that_looks_like_a_list_stays_a_string(data: str) -> None:
     text = orjson.dumps({"id": data, "inputs": []})
     assert cut(text) == (text, {})
 
@@ -144,13 +144,13 @@ FITS_NOT = [
 
 
 @pytest.mark.parametrize(("datatype", "value"), FITS)
-def test_whole_numbers_with_a_point_are_integers(datatype: str, value: float) -> None:
+def test_whole_floats_are_read_as_integers(datatype: str, value: float) -> None:
     found, _ = read(orjson.dumps(request([1] * 20 + [value], (21,), datatype)))
     assert found.inputs[0].data.to_numpy(datatype)[-1] == value
 
 
 @pytest.mark.parametrize(("datatype", "value", "message"), FITS_NOT)
-def test_what_does_not_fit_its_datatype_is_named(datatype: str, value: float, message: str) -> None:
+def test_value_outside_its_datatype_is_named(datatype: str, value: float, message: str) -> None:
     text = orjson.dumps(request([1] * 20 + [value], (21,), datatype))
     with pytest.raises(InvalidRequest, match=f'input "x": {message}'):
         read(text)
@@ -182,15 +182,15 @@ def test_numbers_of_other_datatypes_stay_objects(datatype: str, data: list) -> N
         "[1,2,3]5",
     ],
 )
-def test_what_is_no_json_is_refused(data: str) -> None:
+def test_invalid_json_is_refused(data: str) -> None:
     text = b'{"inputs": [{"name": "x", "shape": [3], "datatype": "INT64", "data": %b}]}' % data.encode()
     with pytest.raises(InvalidRequest, match="JSON"):
         read(text)
 
 
-def test_the_error_has_the_place_in_the_whole_text() -> None:
+def test_error_position_refers_to_the_whole_document() -> None:
     text = orjson.dumps(request([1, 2, 3, 4]))[:-1] + b", nothing}"
-    with pytest.raises(InvalidRequest, match=rf"char {len(text) - 8}"):
+    with pytest.raises(InvalidRequest, match=rf"line 1 column {len(text) - 7}: a name without"):
         read(text)
 
 
@@ -202,7 +202,7 @@ def test_nan_and_infinity_are_read() -> None:
     assert np.isinf(values.to_numpy("FP32")[21])
 
 
-def test_nan_elsewhere_is_read_in_texts_of_a_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nan_outside_data_is_read_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     text = b'{"parameters": {"a": NaN}, "inputs": []}'
     assert np.isnan(read(text)[0].parameters.a)
     monkeypatch.setattr(json_requests, "MAX_NAN", 16)
@@ -219,7 +219,7 @@ def test_nan_elsewhere_is_read_in_texts_of_a_bounded_size(monkeypatch: pytest.Mo
         ({"data": [[1.0] * 10_000, [1.0] * 10_001]}, "ragged"),
     ],
 )
-def test_a_large_request_is_refused_in_the_words_of_a_small_one(change: dict, message: str | None) -> None:
+def test_large_request_has_the_errors_of_a_small_one(change: dict, message: str | None) -> None:
     document = request([], (20_001,))
     document["inputs"][0].update(change)
     tensor = read(json.dumps(document).encode())[0].inputs[0]
@@ -231,28 +231,28 @@ def test_a_large_request_is_refused_in_the_words_of_a_small_one(change: dict, me
             tensor.data.check(tensor.datatype, tensor.shape)
 
 
-def test_a_key_given_twice_beside_a_long_list_is_named() -> None:
+def test_duplicate_key_next_to_a_long_list_is_named() -> None:
     text = json.dumps(request([1.0] * 20_000, (20_000,))).encode()[:-1] + b', "id": "a", "id": "b"}'
     with pytest.raises(InvalidRequest, match='"id" is given twice'):
         read(text)
 
 
-def test_a_list_that_is_no_data_is_read_as_always() -> None:
+def test_list_outside_data_is_read_by_the_ordinary_parser() -> None:
     text = orjson.dumps({"parameters": {"a": [1, 2, 3, 4]}, "inputs": []})
     assert read(text, nested=True)[0].parameters.a == [1, 2, 3, 4]
 
 
-def test_ragged_lists_are_none() -> None:
+def test_ragged_lists_are_not_arrays() -> None:
     for data in RAGGED:
         assert NumbersText.of(orjson.dumps(data)) is None
 
 
-def test_numbers_where_no_tensor_is_are_python_s() -> None:
+def test_numbers_outside_tensors_are_python_numbers() -> None:
     document = {"a": [1, 2, 3, 4], "b": [{"c": {"d": [[1.5, 2], [3, 4]]}}], "e": "numbers 0 "}
     assert parse(orjson.dumps(document))[0] == document
 
 
-def test_they_are_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_numbers_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_arrays, "MAX_PLAIN", 10)
     assert parse(b'{"a": [1, 2]}')[0] == {"a": [1, 2]}
     with pytest.raises(InvalidRequest, match='"a" holds 12 bytes of numbers; 10 are allowed'):
@@ -278,7 +278,7 @@ FLAT = [
 @pytest.mark.parametrize("document", FLAT)
 @pytest.mark.parametrize("declared", [None, "FP32", "INT64", "BOOL", "BYTES"])
 @pytest.mark.parametrize("described", [None, "FP32", "UINT8"])
-def test_flat_json_with_long_lists_says_what_others_say(
+def test_flat_json_with_long_lists_has_ordinary_errors(
     document: dict, declared: str | None, described: str | None
 ) -> None:
     def tensors(datatype: str | None) -> list[MetadataTensor]:
@@ -301,7 +301,7 @@ def test_flat_json_with_long_lists_says_what_others_say(
     assert flat(*load_request(text)) == flat(read(text), text)
 
 
-def test_an_argument_that_is_an_array_needs_no_list() -> None:
+def test_array_argument_is_read_without_a_list() -> None:
     interface = FlatArguments([MetadataTensor(name="x", datatype="FP32", shape=[-1, -1])], strict=True)
     text = orjson.dumps({"x": [[1, 2], [3, 4]]})
     (tensor,) = interface.read(load_request(text)[0])

@@ -12,7 +12,7 @@ from inferstream.protos.json_checks import (
     OBJECT,
     JsonCounter,
     JsonLimits,
-    outside_strings,
+    count_outside_strings,
     refuse_duplicate_keys,
 )
 
@@ -44,7 +44,7 @@ def count(text: bytes, size: int, depth: int, values: int, step: int) -> None:
 
 
 @given(DOCUMENTS, st.booleans(), st.integers(1, 40))
-def test_values_and_depth_are_those_of_the_document(document: Any, ascii: bool, step: int) -> None:
+def test_value_count_and_depth_match_the_document(document: Any, ascii: bool, step: int) -> None:
     text = json.dumps(document, ensure_ascii=ascii).encode()
     values, depth, keys = measured(document)
     count(text, len(text), depth, values, step)
@@ -56,11 +56,11 @@ def test_values_and_depth_are_those_of_the_document(document: Any, ascii: bool, 
             count(text, len(text), depth - 1, values, step)
     with pytest.raises(PayloadTooLarge, match="max_json_bytes"):
         count(text, len(text) - 1, depth, values, step)
-    assert outside_strings(text, b":") == keys
+    assert count_outside_strings(text, b":") == keys
 
 
 @given(DOCUMENTS)
-def test_a_whole_text_is_judged_alike(document: Any) -> None:
+def test_complete_and_chunked_text_give_the_same_result(document: Any) -> None:
     text = json.dumps(document).encode()
     values, depth, _ = measured(document)
     JsonLimits(len(text), depth, max(values, 1)).check(text)
@@ -70,22 +70,22 @@ def test_a_whole_text_is_judged_alike(document: Any) -> None:
 
 
 @pytest.mark.parametrize("number", ["Infinity", "-Infinity", "NaN", "1e5", "-0.25"])
-def test_numbers_do_not_count(number: str) -> None:
+def test_numbers_are_not_counted(number: str) -> None:
     text = b"[%b]" % b",".join([number.encode()] * 100)
     JsonLimits(len(text), 1, 1).check(text)
 
 
-def test_brackets_in_a_text_are_no_depth() -> None:
+def test_brackets_in_strings_are_ignored() -> None:
     text = json.dumps({"prompt": "[" * 1000 + '\\"' * 1000}).encode()
     JsonLimits(len(text), 1, OBJECT + 2).check(text)
 
 
-def test_an_open_string_hides_the_rest() -> None:
+def test_unterminated_string_hides_the_rest() -> None:
     JsonLimits(1000, 1, 1).check(b'"[[[[[[[[[[')
 
 
 @pytest.mark.parametrize("size", [40_000, 2_000_000])
-def test_colons_in_texts_are_told_from_keys_of_large_documents(size: int) -> None:
+def test_colons_in_strings_are_distinguished_from_keys(size: int) -> None:
     text = json.dumps({"a": "x: " * (size // 3), "b": '":'}).encode()
     refuse_duplicate_keys(text, 2)
     with pytest.raises(InvalidRequest, match="given twice"):

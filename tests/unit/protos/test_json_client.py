@@ -19,7 +19,7 @@ def request(values: list, datatype: str = "FP32", width: int = 1, **more: object
 
 @pytest.mark.parametrize("datatype", ["FP32", "FP64", "INT8", "UINT64", "BOOL", "BYTES", "FP16", "BF16"])
 @pytest.mark.parametrize("binary", [False, True])
-def test_the_server_reads_what_the_client_writes(datatype: str, binary: bool) -> None:
+def test_server_reads_client_requests(datatype: str, binary: bool) -> None:
     values = {"BYTES": ["a", "ü"], "BOOL": [True, False]}.get(datatype, [1, 2])
     sent = request(values, datatype, parameters={"p": 1})
     sent.outputs = [RequestOutput(name="y")]
@@ -33,7 +33,7 @@ def test_the_server_reads_what_the_client_writes(datatype: str, binary: bool) ->
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_the_client_reads_what_the_server_writes(binary: bool) -> None:
+def test_client_reads_server_responses(binary: bool) -> None:
     outputs = [
         ResponseOutput(name="a", shape=[2], datatype="INT32", data=[1, 2]),
         ResponseOutput(name="b", shape=[2], datatype="BYTES", data=["x", "yz"]),
@@ -58,6 +58,6 @@ def test_the_client_reads_what_the_server_writes(binary: bool) -> None:
         ),
     ],
 )
-def test_what_is_no_response_is_said_so(body: bytes, length: str | None) -> None:
+def test_invalid_response_is_reported(body: bytes, length: str | None) -> None:
     with pytest.raises(InvalidRequest):
         load_response(body, length)

@@ -46,13 +46,13 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("changed", CHANGES)
-def test_an_event_owes_nothing_to_the_one_before_it(changed: str) -> None:
+def test_event_does_not_depend_on_the_previous_one(changed: str) -> None:
     write = EventWriter()
     for item in CHANGES[changed] + CHANGES[changed][::-1]:
         assert write(item) == sse.event(item.accept(IN_JSON)[0])
 
 
-def test_a_shape_changed_in_place_is_written_as_it_is() -> None:
+def test_shape_changed_in_place_is_written_correctly() -> None:
     write = EventWriter()
     item = response(text(["a", "b"]))
     write(item)
@@ -60,7 +60,7 @@ def test_a_shape_changed_in_place_is_written_as_it_is() -> None:
     assert b'"shape":[2,1]' in write(item)
 
 
-def test_values_that_cannot_be_written_are_refused() -> None:
+def test_unwritable_values_are_refused() -> None:
     write = EventWriter()
     write(response(text(["a"])))
     with pytest.raises(InvalidOutput):

@@ -33,7 +33,7 @@ def in_pieces(text: bytes, size: int, parser=orjson.loads):
 
 
 @given(DOCUMENTS, PIECES, st.booleans())
-def test_it_is_the_same_document(document, size: int, spaces: bool) -> None:
+def test_chunked_document_is_the_same_document(document, size: int, spaces: bool) -> None:
     text = json.dumps(document, indent=1).encode() if spaces else orjson.dumps(document)
     assert orjson.dumps(in_pieces(text, size)) == orjson.dumps(document)  # the order of keys too
 
@@ -49,7 +49,7 @@ def outcome(read, text: bytes):
 
 
 @given(DOCUMENTS, PIECES, st.data())
-def test_what_is_no_json_has_the_same_error(document, size: int, data) -> None:
+def test_invalid_json_has_the_same_error(document, size: int, data) -> None:
     text = json.dumps(document)
     place = data.draw(st.integers(0, len(text)))
     text = (text[:place] + data.draw(st.sampled_from('[]{},":\\ 1')) + text[place:]).encode()
@@ -72,12 +72,12 @@ def has_a_key_twice(text: bytes) -> bool:
         b'{"a":1,"c":2,"a":{"e":3,"f":4,"g":5,"h":6,"i":7}}',
     ],
 )
-def test_members_never_go_to_another_container(text: bytes, size: int) -> None:
+def test_members_stay_in_their_container(text: bytes, size: int) -> None:
     assert outcome(lambda text: in_pieces(text, size), text) in (orjson.loads(text), TWICE)
 
 
 @pytest.mark.parametrize("text", [b'{"a":[%b]}', b'[{"b":{%b,"k":[]}},1]', b'{"a":{"b":[[[%b]]]},"c":2}'])
-def test_a_parser_never_gets_more_than_two_pieces(text: bytes) -> None:
+def test_parser_gets_at_most_two_chunks(text: bytes) -> None:
     members = b",".join(b'"k%d":[]' % number if b"{%b" in text else b'"\\"k"' for number in range(3000))
     sizes: list[int] = []
 
@@ -90,7 +90,7 @@ def test_a_parser_never_gets_more_than_two_pieces(text: bytes) -> None:
     assert max(sizes) < 2000 + 200  # two hundred stand for what is in other pieces
 
 
-def test_a_long_text_is_one_piece() -> None:
+def test_long_string_is_one_chunk() -> None:
     document = ["a" * 100, "b,", "\\" * 101, {"c": '"' * 99}]
     for size in range(4, 64):
         assert in_pieces(orjson.dumps(document), size) == document
@@ -99,6 +99,7 @@ def test_a_long_text_is_one_piece() -> None:
 @pytest.fixture
 def many_switches() -> Iterator[None]:
     """Threads take turns all the time."""
+    gc.enable()
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -107,7 +108,7 @@ def many_switches() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("many_switches")
-def test_the_garbage_collector_runs_after_threads_have_parsed() -> None:
+def test_gc_is_enabled_after_threaded_parsing() -> None:
     for _ in range(250):
         threads = [Thread(target=lambda: [loads(b"[1]") for _ in range(300)]) for _ in range(4)]
         for thread in threads:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inferstream.errors import InvalidRequest
 from inferstream.functions.arguments import Arguments
 from inferstream.protos.dataplane_pb2 import InferParameter, ModelInferRequest
-from inferstream.protos.grpc import FIELDS, request_from
+from inferstream.protos.grpc import FIELDS, parse_request
 from inferstream.protos.json_requests import build_request, build_values_request, load
 from inferstream.types import InferenceRequest
 
@@ -87,7 +87,7 @@ def test_other_requests_are_read_as_tensors(document: Any) -> None:
     assert fast(document) is None
 
 
-def test_ids_and_keys_are_checked_as_in_other_requests() -> None:
+def test_ids_and_keys_are_checked_as_in_tensor_requests() -> None:
     with pytest.raises(InvalidRequest, match="printable"):
         fast({"id": "\n", "inputs": [I, F]})
     with pytest.raises(InvalidRequest, match="must be a string"):
@@ -124,7 +124,7 @@ LIKELY = st.one_of(
 
 
 @given(st.lists(LIKELY, max_size=5))
-def test_a_request_of_values_has_the_arguments_of_its_tensors(inputs: list[Any]) -> None:
+def test_value_request_has_the_arguments_of_its_tensors(inputs: list[Any]) -> None:
     try:
         document = {"inputs": inputs}
         found = fast(document)
@@ -153,11 +153,11 @@ VALUES = {"i": 3, "f": 0.5, "s": "é", "b": True}
 
 
 def test_plain_messages_need_no_tensors() -> None:
-    found = request_from(message(VALUES, id="7"), FORM)
+    found = parse_request(message(VALUES, id="7"), FORM)
     assert found.form is FORM
     assert found.id == "7"
-    assert ARGUMENTS.read(found) == ARGUMENTS.read(request_from(message(VALUES))) == {**VALUES, "n": None}
-    assert math.isnan(ARGUMENTS.read(request_from(message({"i": 1, "f": math.nan}), FORM))["f"])
+    assert ARGUMENTS.read(found) == ARGUMENTS.read(parse_request(message(VALUES))) == {**VALUES, "n": None}
+    assert math.isnan(ARGUMENTS.read(parse_request(message({"i": 1, "f": math.nan}), FORM))["f"])
 
 
 def test_other_messages_are_read_as_tensors() -> None:
@@ -183,16 +183,16 @@ def test_other_messages_are_read_as_tensors() -> None:
     broken.inputs[2].contents.bytes_contents[0] = b"\xff"
     for other in (*others, broken):
         try:
-            assert request_from(other, FORM).form is None
+            assert parse_request(other, FORM).form is None
         except InvalidRequest:
             with pytest.raises(InvalidRequest):
-                request_from(other)
+                parse_request(other)
 
 
 @pytest.mark.parametrize("place", ["request", "input", "output"])
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 2**53 + 1, 1e30])
 @pytest.mark.parametrize("length", [1, 20_000], ids=["short", "long list"])
-def test_a_parameter_is_the_number_that_was_sent_or_refused(place: str, number: float, length: int) -> None:
+def test_parameter_number_is_exact_or_refused(place: str, number: float, length: int) -> None:
     """The parser of long lists makes floats of integers beyond 64 bits."""
     said = {"parameters": {"p": number}}
     given = {each: said if each == place else {} for each in ("request", "input", "output")}
@@ -210,3 +210,10 @@ def test_a_parameter_is_the_number_that_was_sent_or_refused(place: str, number: 
     assert part.parameters is not None
     value = part.parameters.get("p")
     assert (value, type(value)) == (number, type(number))
+
+
+def test_table_rows_in_infer_error_names_generate() -> None:
+    with pytest.raises(InvalidRequest, match="the rows of a table are for /generate and /generate_stream"):
+        build_request([{"a": 1}], b'[{"a": 1}]', None)
+    with pytest.raises(InvalidRequest, match=r"^The body must be a JSON object\.$"):
+        build_request([1], b"[1]", None)

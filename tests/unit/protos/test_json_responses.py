@@ -11,12 +11,12 @@ from inferstream.types import TensorData
 @pytest.mark.parametrize(
     ("data", "flat"), [(1.5, [1.5]), ([], []), ([1, 2], [1, 2]), ([[1, 2], [3, 4]], [1, 2, 3, 4])]
 )
-def test_numbers_are_a_flat_list(data: object, flat: list) -> None:
+def test_numbers_are_written_as_a_flat_list(data: object, flat: list) -> None:
     assert json_values(TensorData(data), "FP32") == (flat, False)
 
 
 @pytest.mark.parametrize("data", [np.array([1, 3]), np.array([1, None], object)])
-def test_numbers_are_no_bytes(data: np.ndarray) -> None:
+def test_numbers_are_not_written_as_bytes(data: np.ndarray) -> None:
     with pytest.raises(InvalidOutput, match="cannot be written as JSON"):
         json_values(TensorData(data), "BYTES")
     with pytest.raises(ValueError, match="BYTES needs strings"):
@@ -24,7 +24,7 @@ def test_numbers_are_no_bytes(data: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_bytes_are_base64_and_texts_are_not(split: bool) -> None:
+def test_bytes_are_base64_and_strings_are_not(split: bool) -> None:
     for binary, expected in ((False, (["a", "b"], False)), (True, (["YQ==", "Yg=="], True))):
         data = TensorData([b"a", b"b"], binary=binary)
         if split:

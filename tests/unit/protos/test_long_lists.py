@@ -8,7 +8,7 @@ import pytest
 from inferstream.codecs.values.flat import FlatArguments
 from inferstream.errors import InvalidRequest
 from inferstream.protos import json_arrays
-from inferstream.protos.generate import arguments_of, parse_flat
+from inferstream.protos.generate import parse_arguments, parse_flat
 from inferstream.protos.json_arrays import LARGE
 from inferstream.protos.json_checks import NAMED
 from inferstream.protos.json_requests import build_request, load_request
@@ -28,7 +28,7 @@ def read(text: bytes, nested: bool = False) -> InferenceRequest:
 
 
 @pytest.mark.parametrize("lists", [b"[%b]", b"[[%b]]", b"[[],[1%b]]", b"[[%b],[1]]", b"[[[%b]],[[1]]]"])
-def test_a_list_without_a_value_is_no_list_of_numbers(lists: bytes) -> None:
+def test_list_with_missing_value_is_not_numeric(lists: bytes) -> None:
     assert NumbersText.of(lists % SPACES) is None
     text, short = (b'{"x":%b}' % (lists % spaces) for spaces in (SPACES, b""))
     for declared in ([], DECLARED):
@@ -43,7 +43,7 @@ def test_a_list_without_a_value_is_no_list_of_numbers(lists: bytes) -> None:
         assert found == expected
 
 
-def test_long_lists_nest_as_deep_as_short_ones() -> None:
+def test_long_lists_have_the_same_depth_limit() -> None:
     for depth in (32, 33):
         deep = b"[" * depth + b"1,2%b" + b"]" * depth
         assert (NumbersText.of(deep % SPACES) is None) is (depth == 33)
@@ -53,26 +53,26 @@ NUMBERS = b"[%b]" % b",".join([b"1"] * LARGE)
 
 
 @pytest.mark.parametrize("found", [NUMBERS, NUMBERS[:-1] + b",]"])
-def test_a_long_list_is_no_parameter(found: bytes) -> None:
+def test_long_list_is_not_a_parameter(found: bytes) -> None:
     text = b'{"x":[1],"y":%b}' % found
     with pytest.raises(InvalidRequest, match='parameter "y" must be a string, a number or a boolean'):
         parse_flat(*load_request(text), DECLARED)
 
 
-def test_a_long_list_that_nobody_reads_is_json_too() -> None:
+def test_unused_long_list_must_be_valid_json() -> None:
     assert read(v2(b"[1]", more=b',"y":%b' % NUMBERS)).inputs[0].shape == [1]
     with pytest.raises(InvalidRequest, match='"y" is not valid JSON'):
         read(v2(b"[1]", more=b',"y":%b,]' % NUMBERS[:-1]))
 
 
-def test_json_in_a_text_is_no_list_of_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_in_a_string_is_not_a_numeric_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_arrays, "MAX_PLAIN", 0)
     inner = orjson.dumps({"a": [1] * LARGE, "b": {"c": [1] * LARGE}}).decode()
     text = orjson.dumps({"parameters": {"p": inner}, "inputs": []})
     assert read(text).parameters.p == inner
 
 
-def test_objects_that_nobody_reads_have_keys_too() -> None:
+def test_unused_objects_are_checked_for_duplicate_keys() -> None:
     long = b'"%b"' % (b"a" * NAMED)
     more = b',"z":%b,"y":{"k":1},"parameters":{"p":{"q":{"r":2}}}' % long
     assert read(v2(b"[1]", more=more), nested=True).parameters.p == {"q": {"r": 2}}
@@ -80,35 +80,35 @@ def test_objects_that_nobody_reads_have_keys_too() -> None:
         read(v2(b"[1]", more=more.replace(b'"k":1', b'"k":1,"k":1')), nested=True)
 
 
-def test_data_of_an_argument_that_is_json_are_python_s() -> None:
+def test_data_of_json_argument_is_python_objects() -> None:
     tensor = MetadataTensor(name="inputs", datatype="BYTES", shape=[1], parameters={"content_type": "json"})
     interface = FlatArguments([tensor], strict=True)
     document, text = load_request(b'{"inputs":[{"data":%b}]}' % NUMBERS)
-    values, _ = arguments_of(document, text, interface.names)
+    values, _ = parse_arguments(document, text, interface.names)
     (found,) = interface.read(values)
     assert orjson.loads(found.data.flat()[0]) == [{"data": [1] * LARGE}]
 
 
 @pytest.mark.parametrize("datatype", [b"FP64", b"FP32", b"INT64", b"BOOL"])
-def test_a_number_beyond_floats_is_no_infinity(datatype: bytes) -> None:
+def test_number_beyond_float_range_is_refused(datatype: bytes) -> None:
     text = v2(NUMBERS[:-1] + b",1e400]").replace(b"INT64", datatype)
     with pytest.raises(InvalidRequest, match="number is infinity when parsed as double"):
         read(text)
 
 
-def test_a_list_that_is_no_json_is_refused_behind_a_number_that_does_not_fit() -> None:
+def test_invalid_list_after_out_of_range_number_is_refused() -> None:
     data = b"[4.5," + b"1," * PIECE + b"]"
     with pytest.raises(InvalidRequest, match='input "x": data is not valid JSON'):
         read(v2(data), nested=True)
 
 
-def test_a_list_that_is_not_closed_is_none() -> None:
+def test_unterminated_list_is_refused() -> None:
     assert NumbersText.of(b"[1,[2,3]") is None
     with pytest.raises(InvalidRequest, match="not valid JSON"):
         read(v2(b"[" + b"1," * PIECE + b"[1]", b"[%d]" % (PIECE + 1)))
 
 
-def test_numbers_before_a_text_in_a_list_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_before_a_string_are_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_arrays, "MAX_PLAIN", 0)
     monkeypatch.setattr(json_arrays, "MAX_COMMAS", 10 * LARGE)
     assert load_request(b'{"id":[1,%b,"a"]}' % NUMBERS)[0] == {"id": [1, [1] * LARGE, "a"]}

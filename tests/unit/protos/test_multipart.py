@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.errors import InvalidRequest, UnsupportedEncoding
-from inferstream.protos.multipart import LONGEST_BOUNDARY, LONGEST_HEAD, MOST_PARTS, FormPart, parts_of
+from inferstream.protos.multipart import MAX_BOUNDARY_LENGTH, MAX_HEAD_LENGTH, MAX_PARTS, FormPart, parts_of
 
 FORM = b"multipart/form-data; boundary=x"
 HEAD = b'Content-Disposition: form-data; name="a"'
@@ -24,7 +24,7 @@ def body(*parts: bytes) -> bytes:
     file=st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=9),
     text=st.text(max_size=20),
 )
-def test_what_httpx_writes_is_read(content: bytes, name: str, file: str, text: str) -> None:
+def test_httpx_multipart_is_read(content: bytes, name: str, file: str, text: str) -> None:
     asked = httpx.Request("POST", "http://x", files={name: (file, content)}, data={"text": text})
     found = parts_of(asked.headers["content-type"].encode(), asked.read())
     assert found[0] == FormPart("text", text.encode())
@@ -40,12 +40,12 @@ def test_what_httpx_writes_is_read(content: bytes, name: str, file: str, text: s
         (b"\r\nContent-Type: nothing", ""),
     ],
 )
-def test_the_media_type_of_a_part(header: bytes, expected: str) -> None:
+def test_media_type_of_a_part(header: bytes, expected: str) -> None:
     assert parts_of(FORM, body(HEAD + header + b"\r\n\r\ncontent")) == [FormPart("a", b"content", expected)]
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_parts_or_refused(content: bytes) -> None:
+def test_arbitrary_bytes_are_parsed_or_refused(content: bytes) -> None:
     for whole in (content, body(content), body(HEAD + content), body(HEAD + b"\r\n\r\n" + content)):
         with suppress(InvalidRequest):
             assert all(isinstance(part, FormPart) for part in parts_of(FORM, whole))
@@ -62,7 +62,7 @@ def test_any_bytes_are_parts_or_refused(content: bytes) -> None:
         b"multipart/form-data; " * 100_000,
     ],
 )
-def test_a_body_of_another_media_type_is_refused(media_type: bytes) -> None:
+def test_body_of_another_media_type_is_refused(media_type: bytes) -> None:
     with pytest.raises(UnsupportedEncoding, match="must be multipart/form-data"):
         parts_of(media_type, body(HEAD + b"\r\n\r\n1"))
 
@@ -71,7 +71,7 @@ def test_a_body_of_another_media_type_is_refused(media_type: bytes) -> None:
     "media_type",
     [FORM, b'Multipart/Form-Data;boundary="x"', b"multipart/form-data; charset=utf-8; boundary=x; a=b"],
 )
-def test_forms_of_a_media_type(media_type: bytes) -> None:
+def test_media_type_spellings(media_type: bytes) -> None:
     assert parts_of(media_type, body(HEAD + b"\r\n\r\n1", HEAD + b"\r\n\r\n")) == [
         FormPart("a", b"1"),
         FormPart("a", b""),
@@ -88,27 +88,27 @@ def test_forms_of_a_media_type(media_type: bytes) -> None:
         (b"--x\r\n" + HEAD + b"\r\n\r\n" + b"\r\n--" * 100_000, "does not end with its boundary"),
         (body(b""), "no headers, or more"),
         (body(b"\r\n1"), "no headers, or more|needs one header"),
-        (body(HEAD + b"; b=" + b"c" * LONGEST_HEAD + b"\r\n\r\n1"), f"more than {LONGEST_HEAD} bytes"),
+        (body(HEAD + b"; b=" + b"c" * MAX_HEAD_LENGTH + b"\r\n\r\n1"), f"more than {MAX_HEAD_LENGTH} bytes"),
         (body(b"Content-Type: text/plain\r\n\r\n1"), "needs one header"),
         (body(HEAD + b"\r\n" + HEAD + b"\r\n\r\n1"), "needs one header"),
         (body(HEAD + b'; name="b"\r\n\r\n1'), "has no name, or parameters that"),
         (body(HEAD + b'; filename="b\r\n\r\n1'), "has no name, or parameters that"),
         (body(HEAD.replace(b'"a"', b'"\xff"') + b"\r\n\r\n1"), "not UTF-8"),
-        (body(*[HEAD + b"\r\n\r\n1"] * (MOST_PARTS + 1)), f"more than {MOST_PARTS} parts"),
+        (body(*[HEAD + b"\r\n\r\n1"] * (MAX_PARTS + 1)), f"more than {MAX_PARTS} parts"),
     ],
 )
-def test_what_is_wrong_is_refused(whole: bytes, sentence: str) -> None:
+def test_invalid_multipart_is_refused(whole: bytes, sentence: str) -> None:
     with pytest.raises(InvalidRequest, match=sentence):
         parts_of(FORM, whole)
 
 
-def test_a_name_within_the_name_of_a_file_is_none() -> None:
+def test_name_within_a_filename_is_ignored() -> None:
     head = HEAD + rb'; filename="b\"; name=\"model\".wav"'
     [part] = parts_of(FORM, body(head + b"\r\n\r\n1"))
     assert part == FormPart("a", b"1", "", r"b\"; name=\"model\".wav")
 
 
-def test_a_boundary_is_short() -> None:
-    long = b"x" * (LONGEST_BOUNDARY + 1)
+def test_boundary_length_is_limited() -> None:
+    long = b"x" * (MAX_BOUNDARY_LENGTH + 1)
     with pytest.raises(InvalidRequest, match="longer than 70 characters"):
         parts_of(b"multipart/form-data; boundary=" + long, b"--" + long + b"--")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from inferstream.errors import InvalidRequest
 from inferstream.protos.dataplane_pb2 import InferTensorContents, ModelInferRequest
-from inferstream.protos.grpc import FIELDS, request_from, wants_typed
-from inferstream.protos.grpc_requests import LARGE, InferRequests, LargeRequest, size_of
+from inferstream.protos.grpc import FIELDS, parse_request, wants_typed_contents
+from inferstream.protos.grpc_requests import LARGE, InferRequests, LargeRequest, message_size
 from inferstream.protos.packed import PIECE
 from inferstream.types.datatypes import DTYPES
 
@@ -45,12 +45,12 @@ def bytes_of(*inputs: ModelInferRequest.InferInputTensor) -> bytes:
 
 
 def arrays(found: Any) -> list[Any]:
-    return [each.data.to_numpy(each.datatype) for each in request_from(found).inputs]
+    return [each.data.to_numpy(each.datatype) for each in parse_request(found).inputs]
 
 
 @pytest.mark.parametrize("datatype", EDGES)
 @given(st.data())
-def test_numbers_are_those_of_protobuf(datatype: str, data: st.DataObject) -> None:
+def test_numbers_match_protobuf(datatype: str, data: st.DataObject) -> None:
     small = data.draw(st.lists(st.sampled_from(EDGES[datatype]), min_size=1, max_size=50))
     size = data.draw(st.sampled_from([LARGE, PIECE, 2 * PIECE + 77]))
     values = (small * (size // len(small) + 1))[:size]
@@ -66,12 +66,12 @@ def test_numbers_are_those_of_protobuf(datatype: str, data: st.DataObject) -> No
     assert read.dtype == DTYPES[datatype]
     assert read.flags.writeable
     np.testing.assert_array_equal(read, np.array(values, DTYPES[datatype]))
-    assert wants_typed(found)
+    assert wants_typed_contents(found)
     assert [each.name for each in found.inputs] == ["before", "x", "behind"]
-    assert size_of(found) >= size
+    assert message_size(found) >= size
 
 
-def test_a_number_that_does_not_fit_is_refused() -> None:
+def test_out_of_range_number_is_refused() -> None:
     contents = InferTensorContents(int_contents=[128] * LARGE)
     sent = bytes_of(
         ModelInferRequest.InferInputTensor(name="x", datatype="INT8", shape=[LARGE], contents=contents)
@@ -80,13 +80,13 @@ def test_a_number_that_does_not_fit_is_refused() -> None:
         arrays(READER.FromString(sent))
 
 
-def test_contents_of_another_datatype_are_refused() -> None:
+def test_contents_of_wrong_datatype_are_refused() -> None:
     contents = InferTensorContents(fp32_contents=[0.5] * LARGE)
     sent = bytes_of(
         ModelInferRequest.InferInputTensor(name="x", datatype="INT8", shape=[LARGE], contents=contents)
     )
     with pytest.raises(InvalidRequest, match='"x": INT8 belongs into int_contents, got fp32_contents'):
-        request_from(READER.FromString(sent))
+        parse_request(READER.FromString(sent))
 
 
 def length(size: int) -> bytes:
@@ -112,7 +112,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_what_is_no_packed_field_is_left_to_protobuf(odd: str) -> None:
+def test_invalid_packed_field_is_left_to_protobuf(odd: str) -> None:
     data = within(ODD[odd])
     try:
         expected = list(ModelInferRequest.FromString(data).inputs[0].contents.uint64_contents)
@@ -124,7 +124,7 @@ def test_what_is_no_packed_field_is_left_to_protobuf(odd: str) -> None:
     assert list(found.inputs[0].contents.uint64_contents) == expected
 
 
-def test_contents_beside_raw_contents_are_refused() -> None:
+def test_contents_together_with_raw_contents_are_refused() -> None:
     message = ModelInferRequest(inputs=[tensor("INT32", [1] * LARGE)], raw_input_contents=[b"a" * 4 * LARGE])
     with pytest.raises(InvalidRequest, match="exclude each other"):
-        request_from(READER.FromString(message.SerializeToString()))
+        parse_request(READER.FromString(message.SerializeToString()))

@@ -17,7 +17,7 @@ ORCA = HERE.parent / "plugins" / "kubernetes" / "protos"
     "theirs", ["tritonclient.grpc", "grpc_health.v1.health_pb2, grpc_reflection.v1alpha.reflection"]
 )
 @pytest.mark.parametrize("order", ["{ours}, {theirs}", "{theirs}, {ours}"])
-def test_other_peoples_protos_can_live_in_the_same_process(order: str, theirs: str) -> None:
+def test_foreign_protos_coexist_in_the_same_process(order: str, theirs: str) -> None:
     code = "import " + order.format(ours="inferstream.server.grpc.grpcio.handlers", theirs=theirs)
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
 
@@ -37,7 +37,7 @@ STANDARD = [
         (str(ORCA / "orca.binpb"), ORCA, ["xds/service/orca/v3/orca.proto"]),
     ],
 )
-def test_each_descriptor_set_is_compiled_from_its_protos(
+def test_every_descriptor_set_matches_its_protos(
     tmp_path: Path, compiled: str, folder: Path, sources: list[str]
 ) -> None:
     out = tmp_path / "out.binpb"
@@ -59,7 +59,7 @@ OLD = int(protobuf.split(".")[0]) < 6
 
 @pytest.mark.skipif(OLD, reason="protobuf 5 writes stubs in another form")
 @pytest.mark.parametrize("name", STUBS)
-def test_each_stub_is_written_from_its_proto(tmp_path: Path, name: str) -> None:
+def test_every_stub_matches_its_proto(tmp_path: Path, name: str) -> None:
     folder, source = STUBS[name]
     command = ["-m", "grpc_tools.protoc", "-I", str(HERE / folder), f"--pyi_out={tmp_path}", source]
     subprocess.run([sys.executable, *command], check=True, timeout=60)
@@ -68,7 +68,7 @@ def test_each_stub_is_written_from_its_proto(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STUBS)
-def test_each_module_has_what_its_stub_says(name: str) -> None:
+def test_every_module_matches_its_stub(name: str) -> None:
     stub = ast.parse((HERE / f"{name}.pyi").read_text())
     assert missing_of(stub.body, import_module(f"inferstream.protos.{name}")) == []
 

@@ -11,8 +11,8 @@ import pytest
 
 from inferstream import App, InferenceResponse, TensorInput
 from inferstream.functions.function import Function
-from inferstream.protos.typed import Method, identifier, json_name, method_of, type_of
-from inferstream.protos.typed_files import classes_of, file_of
+from inferstream.protos.typed import Method, build_method, field_type, identifier, json_name
+from inferstream.protos.typed_files import build_file, message_classes
 from inferstream.types import MetadataTensor, Parameters
 
 
@@ -30,7 +30,7 @@ def typed(function: Any, name: str | None = None, classic: bool = False, **optio
     app = App(service="shop.Prices", classic=classic)
     app._add(Function(function, name or function.__name__, app=app, **options))
     [added] = app
-    method = method_of(added.name, added.signature())
+    method = build_method(added.name, added.signature())
     assert method is not None
     return method
 
@@ -60,7 +60,7 @@ SINGLES = [
 
 
 @pytest.mark.parametrize(("hint", "kind"), SINGLES, ids=str)
-def test_a_single_value_and_a_list_have_the_type_of_the_table(hint: Any, kind: str) -> None:
+def test_single_value_and_list_have_their_table_type(hint: Any, kind: str) -> None:
     def f(a: hint, b: list[hint]) -> hint: ...
 
     method = typed(f)
@@ -73,7 +73,7 @@ FRAME = type("DataFrame", (), {"__module__": "pandas.core.frame"})
 
 
 @pytest.mark.parametrize("hint", [dict, list[dict], tuple[int, ...], FRAME], ids=str)
-def test_json_and_frames_are_text_and_bytes_in_the_classic_form(hint: Any) -> None:
+def test_json_and_frames_are_string_and_bytes_in_classic_form(hint: Any) -> None:
     def f(a: hint) -> None: ...
 
     assert typed(f).request[0].declared == "string"
@@ -91,10 +91,10 @@ def test_arrays_are_tensors(hint: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "kind"), [("pd_json", "string"), ("json", "string"), ("image", "bytes"), ("base64", "bytes")]
 )
-def test_lists_of_any_single_value_are_repeated(content: str, kind: str) -> None:
+def test_lists_of_scalars_are_repeated(content: str, kind: str) -> None:
     parameters = Parameters(content_type=content)
     tensor = MetadataTensor(name="a", datatype="BYTES", shape=[-1], parameters=parameters)
-    assert type_of(tensor) == f"repeated {kind}"
+    assert field_type(tensor) == f"repeated {kind}"
 
 
 def test_images_are_bytes() -> None:
@@ -105,13 +105,13 @@ def test_images_are_bytes() -> None:
     assert typed(f).request[0].declared == "bytes"
 
 
-def test_a_function_without_a_result_has_an_empty_response() -> None:
+def test_function_without_result_has_an_empty_response() -> None:
     def f(a: int) -> None: ...
 
     assert typed(f).response == ()
 
 
-def test_several_outputs_have_their_names_and_numbers_in_order() -> None:
+def test_several_outputs_have_names_and_numbers_in_order() -> None:
     def pair(a: int) -> tuple[str, list[int]]: ...
     def point(a: int) -> Point: ...
 
@@ -125,15 +125,15 @@ def test_several_outputs_have_their_names_and_numbers_in_order() -> None:
     ]
 
 
-def test_a_function_that_makes_its_responses_itself_has_no_typed_rpc() -> None:
+def test_function_building_its_responses_has_no_typed_rpc() -> None:
     def f(a: int) -> InferenceResponse: ...
 
     app = App()
     app.model(f)
-    assert method_of("f", app["f"].signature()) is None
+    assert build_method("f", app["f"].signature()) is None
 
 
-def test_the_kind_of_an_rpc_follows_from_its_streams() -> None:
+def test_rpc_kind_follows_from_its_streams() -> None:
     def one(a: int) -> int: ...
     def down(a: int) -> Iterator[int]: ...
     async def up(a: AsyncIterator[int]) -> int: ...
@@ -142,11 +142,11 @@ def test_the_kind_of_an_rpc_follows_from_its_streams() -> None:
     kinds = [(method.stream is not None, method.streams) for method in map(typed, (one, down, up, both))]
     assert kinds == [(False, False), (False, True), (True, False), (True, True)]
     for method, kind in zip(map(typed, (one, down, up, both)), kinds, strict=True):
-        [described] = file_of([method]).service[0].method
+        [described] = build_file([method]).service[0].method
         assert (described.client_streaming, described.server_streaming) == kind
 
 
-def test_the_classic_form_is_that_of_blazerpc() -> None:
+def test_classic_form_matches_blazerpc() -> None:
     def f(a: float, b: list[float], c: int = 3, d: str | None = None) -> float: ...
 
     method = typed(f, classic=True)
@@ -154,7 +154,7 @@ def test_the_classic_form_is_that_of_blazerpc() -> None:
     assert labels == ["float", "repeated float", "optional int64", "optional string"]
     assert [field.label + field.type for field in method.response] == ["float"]
     assert method.file == "blaze_service.proto"
-    assert [message.name for message in file_of([method]).message_type] == [
+    assert [message.name for message in build_file([method]).message_type] == [
         "TensorProto",
         "FRequest",
         "FResponse",
@@ -170,25 +170,25 @@ def test_the_classic_form_is_that_of_blazerpc() -> None:
         ("---", "Predict", "ModelRequest"),
     ],
 )
-def test_names_of_rpcs_and_messages_are_names_that_protobuf_takes(name: str, rpc: str, request_: str) -> None:
+def test_rpc_and_message_names_are_valid_in_protobuf(name: str, rpc: str, request_: str) -> None:
     def f(größe: int) -> None: ...
 
     method = typed(f, name)
     assert (method.path, method.messages[0]) == (f"/shop.Prices/{rpc}", request_)
-    request, _ = classes_of(method)
+    request, _ = message_classes(method)
     assert request.DESCRIPTOR.full_name == f"shop.{request_}"
     assert [*request.DESCRIPTOR.fields_by_name] == ["gru00f6u00dfe"]
 
 
-def test_a_field_that_would_share_its_name_in_json_gets_another_name() -> None:
+def test_field_with_conflicting_json_name_is_renamed() -> None:
     def f(a_b: int, aB: int) -> None: ...
 
-    request, _ = classes_of(typed(f))
+    request, _ = message_classes(typed(f))
     assert [field.name for field in request.DESCRIPTOR.fields] == ["a_b", "aB2"]
 
 
 @pytest.mark.parametrize("name", ["a", "a_b", "_a", "a__b", "a_1", "aB", "A_b_", "a_B"])
-def test_json_names_are_those_of_protobuf(name: str) -> None:
+def test_json_names_match_protobuf(name: str) -> None:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from inferstream import App, TensorInput, TensorOutput
-from inferstream.codecs.values.hints import value_of
+from inferstream.codecs.values.hints import value_for
 from inferstream.errors import CallFailed
 from inferstream.functions.function import Function
-from inferstream.protos.typed import method_of
+from inferstream.protos.typed import build_method
 from inferstream.protos.typed_client import TypedMessages
 from inferstream.types import InferenceRequest, RequestInput
 
@@ -27,7 +27,7 @@ def messages(function: Any) -> TypedMessages:
     app = App()
     made = Function(function, function.__name__, app=app)
     app._add(made)
-    method = method_of(made.name, made.signature())
+    method = build_method(made.name, made.signature())
     assert method is not None
     return TypedMessages(method)
 
@@ -36,13 +36,13 @@ def request(*tensors: RequestInput) -> InferenceRequest:
     return InferenceRequest(inputs=[*tensors])
 
 
-def test_arguments_are_fields_and_arrays_have_their_shape_and_dtype() -> None:
+def test_arguments_are_fields_and_arrays_keep_shape_and_dtype() -> None:
     typed = messages(scale)
     data = typed.write(
         request(
-            value_of(Numbers).encode_input("x", np.array([1.5, 2.5], np.float32)),
-            value_of(int).encode_input("by", 3),
-            value_of(list[str]).encode_input("words", ["a", "é"]),
+            value_for(Numbers).encode_input("x", np.array([1.5, 2.5], np.float32)),
+            value_for(int).encode_input("by", 3),
+            value_for(list[str]).encode_input("words", ["a", "é"]),
         )
     )
     message: Any = typed._request.FromString(data)
@@ -51,18 +51,18 @@ def test_arguments_are_fields_and_arrays_have_their_shape_and_dtype() -> None:
     assert (message.by, [*message.words]) == (3, ["a", "é"])
 
 
-def test_an_empty_array_is_an_argument_too() -> None:
+def test_empty_array_is_an_argument() -> None:
     typed = messages(scale)
-    data = typed.write(request(value_of(Numbers).encode_input("x", np.zeros(0, np.float32))))
+    data = typed.write(request(value_for(Numbers).encode_input("x", np.zeros(0, np.float32))))
     assert typed._request.FromString(data).HasField("x")
 
 
-def test_a_value_that_no_field_holds_is_named() -> None:
+def test_unsupported_value_is_named() -> None:
     with pytest.raises(ValueError, match=r'^argument "n": '):
-        messages(count).write(request(value_of(str).encode_input("n", "a")))
+        messages(count).write(request(value_for(str).encode_input("n", "a")))
 
 
-def test_a_response_has_the_outputs_that_are_there() -> None:
+def test_response_has_the_present_outputs() -> None:
     typed = messages(scale)
     written: Any = typed._response()
     written.result.shape.extend([2])
@@ -73,7 +73,7 @@ def test_a_response_has_the_outputs_that_are_there() -> None:
     assert response.outputs[0].data.to_numpy("FP32").tolist() == [3.0, 4.0]
 
 
-def test_an_answer_that_is_none_is_told() -> None:
+def test_invalid_response_is_reported() -> None:
     typed = messages(scale)
     with pytest.raises(CallFailed, match="answer is not a "):
         typed.read(b"\xff")

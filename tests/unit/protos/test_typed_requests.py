@@ -14,8 +14,8 @@ from inferstream import App, TensorInput
 from inferstream.errors import InvalidRequest
 from inferstream.functions.function import Function
 from inferstream.protos.grpc_requests import LARGE
-from inferstream.protos.typed import method_of
-from inferstream.protos.typed_files import classes_of
+from inferstream.protos.typed import build_method
+from inferstream.protos.typed_files import message_classes
 from inferstream.protos.typed_requests import RequestReader
 from inferstream.types import InferenceRequest
 from inferstream.types.forms import InputsForm
@@ -60,9 +60,9 @@ class Typed:
         app = App(classic=classic)
         self.function = Function(function, function.__name__, app=app)
         app._add(self.function)
-        method = method_of(self.function.name, self.function.signature())
+        method = build_method(self.function.name, self.function.signature())
         assert method is not None
-        self.message, _ = classes_of(method)
+        self.message, _ = message_classes(method)
         self.reader = RequestReader(method, self.message)
 
     def arguments(self, data: bytes | Message) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Typed:
 EVERYTHING, ARRAYS, STREAM, LISTS, SCALARS = map(Typed, (everything, arrays, stream, lists, scalars))
 
 
-def test_values_arrive_as_they_were_given() -> None:
+def test_values_are_unchanged() -> None:
     values = {
         "text": "ü",
         "count": -(2**63),
@@ -110,7 +110,7 @@ def test_single_values_need_no_tensors(given: dict[str, Any]) -> None:
     }
 
 
-def test_values_that_do_not_fit_the_form_of_the_model_are_tensors() -> None:
+def test_values_not_matching_the_model_signature_become_tensors() -> None:
     other = InputsForm({"text": "BYTES", "count": "FP64"})
     request = SCALARS.reader.read(SCALARS.message(text="a", count=1).SerializeToString(), other)
     assert request.form is None
@@ -121,19 +121,19 @@ def test_values_that_do_not_fit_the_form_of_the_model_are_tensors() -> None:
     assert LISTS.reader.read(LISTS.message(items=[1]).SerializeToString(), items).form is None
 
 
-def test_absent_optional_arguments_get_their_defaults() -> None:
+def test_missing_optional_arguments_get_their_defaults() -> None:
     found = EVERYTHING.arguments(EVERYTHING.message(text="a", count=1))
     assert found == {"text": "a", "count": 1, "numbers": None, "when": None, "more": None}
 
 
-def test_a_missing_argument_is_named() -> None:
+def test_missing_argument_is_named() -> None:
     with pytest.raises(InvalidRequest, match='argument "count" is missing: field 2'):
         EVERYTHING.read(EVERYTHING.message(text="a"))
     with pytest.raises(InvalidRequest, match='argument "x" is missing'):
         ARRAYS.read(b"")
 
 
-def test_required_scalars_of_the_classic_form_have_no_presence() -> None:
+def test_required_scalars_in_classic_form_have_no_presence() -> None:
     classic = Typed(required, classic=True)
     assert classic.arguments(b"") == {"a": 0, "b": "", "c": False, "d": []}
     with pytest.raises(InvalidRequest, match='"a" is missing'):
@@ -142,7 +142,7 @@ def test_required_scalars_of_the_classic_form_have_no_presence() -> None:
 
 
 @pytest.mark.parametrize("size", [1, LARGE])
-def test_arrays_arrive_large_and_small(size: int) -> None:
+def test_large_and_small_arrays_are_read(size: int) -> None:
     x = np.arange(2 * size, dtype="<f4").reshape(size, 2)
     y = np.arange(size, dtype="<i2")
     message = ARRAYS.message(
@@ -167,7 +167,7 @@ def test_arrays_arrive_large_and_small(size: int) -> None:
         ("bool", [1, 2], b"\0\2", "BOOL needs bytes that are 0 or 1"),
     ],
 )
-def test_data_that_do_not_fill_the_shape_name_the_argument(
+def test_data_not_matching_its_shape_names_the_argument(
     dtype: str, shape: list[int], data: bytes, fault: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
@@ -184,7 +184,7 @@ def test_data_that_do_not_fill_the_shape_name_the_argument(
         ({"shape": [1, 2], "dtype": "string", "data": b"\0" * 8}, 'dtype "string"'),
     ],
 )
-def test_a_wrong_dtype_names_the_argument(tensor: dict, fault: str) -> None:
+def test_wrong_dtype_names_the_argument(tensor: dict, fault: str) -> None:
     with pytest.raises(InvalidRequest, match=f'argument "x" in field 1 has {fault}'):
         ARRAYS.read(ARRAYS.message(x=tensor))
 
@@ -204,14 +204,14 @@ def test_a_wrong_dtype_names_the_argument(tensor: dict, fault: str) -> None:
         (b"\xff" * 20, "The message is not a EverythingRequest"),
     ],
 )
-def test_the_fault_of_a_message_is_named(data: bytes, fault: str) -> None:
+def test_message_error_names_its_field(data: bytes, fault: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         EVERYTHING.read(data)
     assert fault in caught.value.message
 
 
 @given(st.binary(max_size=60))
-def test_whatever_arrives_is_read_or_refused(data: bytes) -> None:
+def test_any_message_is_read_or_refused(data: bytes) -> None:
     for typed in (EVERYTHING, ARRAYS, STREAM):
         for read in (typed.reader.read, typed.reader.read_later if typed is STREAM else typed.reader.read):
             try:
@@ -220,7 +220,7 @@ def test_whatever_arrives_is_read_or_refused(data: bytes) -> None:
                 continue
 
 
-def test_later_requests_hold_the_next_value_alone() -> None:
+def test_later_requests_contain_only_the_next_value() -> None:
     later = STREAM.reader.read_later
     assert later(STREAM.message(items=3).SerializeToString()).inputs[0].data[0] == 3
     assert later(b"").inputs == []
@@ -231,6 +231,6 @@ def test_later_requests_hold_the_next_value_alone() -> None:
     assert STREAM.arguments(STREAM.message(start=1)) == {"start": 1}
 
 
-def test_an_empty_list_is_a_value_only_in_later_requests() -> None:
+def test_empty_list_is_a_value_only_in_later_requests() -> None:
     assert LISTS.read(b"").inputs == []
-    assert LISTS.function.arguments.later(LISTS.reader.read_later(b"")) == []
+    assert LISTS.function.arguments.read_later(LISTS.reader.read_later(b"")) == []

@@ -12,8 +12,8 @@ from inferstream.dataplane.outputs import Finish
 from inferstream.errors import InvalidOutput
 from inferstream.functions.function import Function
 from inferstream.functions.results import ResultWriter
-from inferstream.protos.typed import method_of
-from inferstream.protos.typed_files import classes_of
+from inferstream.protos.typed import build_method
+from inferstream.protos.typed_files import message_classes
 from inferstream.protos.typed_responses import ResponseWriter
 from inferstream.types import InferenceRequest, InferenceResponse, ResponseOutput
 
@@ -27,10 +27,10 @@ class Typed:
         app = App(classic=classic)
         function = Function(f, "f", app=app)
         app._add(function)
-        method = method_of("f", function.signature())
+        method = build_method("f", function.signature())
         assert method is not None
         self.finish = Finish("f", None, None, (), ResultWriter(function.results, "f", None))
-        _, self.message = classes_of(method)
+        _, self.message = message_classes(method)
         self.writer = ResponseWriter(method, self.message)
 
     def response(self, value: Any) -> InferenceResponse:
@@ -97,21 +97,21 @@ def test_arrays(dtype: str, shape: tuple[int, ...]) -> None:
     assert typed.write(np.array(array, order="F")) == typed.expected(expected)
 
 
-def test_a_single_value_is_written_without_a_tensor() -> None:
+def test_single_value_is_written_without_a_tensor() -> None:
     typed = Typed(str)
     response = typed.response("a")
     assert response.accept(typed.writer) == typed.expected("a")
     assert response.form is not None
 
 
-def test_several_outputs_and_none() -> None:
+def test_several_outputs_including_none() -> None:
     typed = Typed(tuple[str, list[int]])
     assert typed.write(("a", [1, 300])) == typed.message(output_0="a", output_1=[1, 300]).SerializeToString()
     assert Typed(None).write(None) == b""
     assert Typed(str | None).write(None) == b""
 
 
-def test_what_the_model_does_not_declare_is_refused() -> None:
+def test_undeclared_output_is_refused() -> None:
     typed = Typed(str)
 
     def response(**fields: Any) -> InferenceResponse:

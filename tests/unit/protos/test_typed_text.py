@@ -10,16 +10,16 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from inferstream import App, TensorInput, TensorOutput
-from inferstream.protos.typed import Method, method_of
-from inferstream.protos.typed_files import file_of
-from inferstream.protos.typed_text import proto_of
+from inferstream.protos.typed import Method, build_method
+from inferstream.protos.typed_files import build_file
+from inferstream.protos.typed_text import write_proto
 
 Rows = TensorInput[np.float32, "batch", 3]
 Sums = TensorOutput[np.float32, "batch"]
 
 
 def methods_of(app: App) -> list[Method]:
-    found = [method_of(function.name, function.signature()) for function in app]
+    found = [build_method(function.name, function.signature()) for function in app]
     return sorted(filter(None, found), key=lambda method: method.name)
 
 
@@ -77,10 +77,10 @@ def compiled(text: str, folder: Path) -> FileDescriptorProto:
     [example(), example(service="Alone"), example(service="a.b.C", classic=True)],
     ids=lambda app: app.service,
 )
-def test_protoc_reads_from_the_text_what_the_server_describes(app: App, tmp_path: Path) -> None:
+def test_protoc_output_matches_the_server_descriptors(app: App, tmp_path: Path) -> None:
     methods = methods_of(app)
-    file = compiled(proto_of(methods, {}, "Title."), tmp_path)
-    described = file_of(methods)
+    file = compiled(write_proto(methods, {}, "Title."), tmp_path)
+    described = build_file(methods)
     for each in (file, described):
         each.name = ""
         for message in each.message_type:
@@ -90,16 +90,16 @@ def test_protoc_reads_from_the_text_what_the_server_describes(app: App, tmp_path
     assert file == described
 
 
-def test_removed_arguments_stay_reserved(tmp_path: Path) -> None:
-    text = proto_of(methods_of(example()), {"add": {"old": 7, "older": 4}}, "Title.")
+def test_removed_arguments_are_reserved(tmp_path: Path) -> None:
+    text = write_proto(methods_of(example()), {"add": {"old": 7, "older": 4}}, "Title.")
     assert '  reserved 4, 7;\n  reserved "old", "older";\n' in text
     [message] = [each for each in compiled(text, tmp_path).message_type if each.name == "AddRequest"]
     assert [*message.reserved_name] == ["old", "older"]
     assert [(each.start, each.end) for each in message.reserved_range] == [(4, 5), (7, 8)]
 
 
-def test_comments_say_what_a_client_must_know() -> None:
-    text = proto_of(methods_of(example()), {}, "Title.")
+def test_comments_explain_the_fields_to_clients() -> None:
+    text = write_proto(methods_of(example()), {}, "Title.")
     assert text.startswith('// Title.\nsyntax = "proto3";\n\npackage inferstream;\n')
     assert "  // Adds two numbers.\n" in text
     assert re.search(r"  // Default: 1\n  optional int64 b = 2;", text)

@@ -6,12 +6,12 @@ import pytest
 
 from inferstream.errors import InvalidRequest
 from inferstream.protos.grpc_requests import LARGE
-from inferstream.protos.grpc_responses import length
+from inferstream.protos.grpc_responses import encode_varint
 
 from .test_typed_requests import ARRAYS
 
 
-def test_a_large_array_is_not_copied() -> None:
+def test_large_array_is_not_copied() -> None:
     data = ARRAYS.message(x={"shape": [2**20, 2], "dtype": "float", "data": bytes(2**23)}).SerializeToString()
     tracemalloc.start()
     try:
@@ -22,7 +22,7 @@ def test_a_large_array_is_not_copied() -> None:
     assert request.inputs[0].data.to_numpy("FP32", [2**20, 2]).shape == (2**20, 2)
 
 
-def test_an_array_that_occurs_twice_is_merged_as_protobuf_merges_it() -> None:
+def test_repeated_array_field_is_merged_as_in_protobuf() -> None:
     first = ARRAYS.message(x={"shape": [LARGE], "dtype": "float", "data": bytes(LARGE)}).SerializeToString()
     second = ARRAYS.message(x={"shape": [2], "data": bytes(8 * LARGE)}).SerializeToString()
     merged = ARRAYS.message.FromString(first + second)
@@ -32,7 +32,7 @@ def test_an_array_that_occurs_twice_is_merged_as_protobuf_merges_it() -> None:
 
 
 @pytest.mark.parametrize("size", [1, LARGE])
-def test_garbage_in_an_array_names_it(size: int) -> None:
+def test_invalid_array_bytes_name_the_array(size: int) -> None:
     for garbage, fault in ((b"\xff" * size, "is no TensorProto"), (b"\x50\x01" * size, "field 10")):
         with pytest.raises(InvalidRequest, match=f'argument "x" in field 1 .*{fault}'):
             ARRAYS.read(b"\x0a" + block(garbage))
@@ -41,4 +41,4 @@ def test_garbage_in_an_array_names_it(size: int) -> None:
 
 
 def block(data: bytes) -> bytes:
-    return length(len(data)) + data
+    return encode_varint(len(data)) + data

@@ -23,7 +23,7 @@ def binary(document: dict, *blobs: bytes) -> bytes:
     return b"".join((len(body).to_bytes(4, "little"), body, *blobs))
 
 
-def test_a_binary_message_is_its_json_and_the_tensors_behind_it() -> None:
+def test_binary_message_is_json_followed_by_tensors() -> None:
     tensors = [
         {"name": name, "shape": [2], "datatype": "INT8", "parameters": {"binary_data_size": 2}}
         for name in ("x", "y")
@@ -37,12 +37,12 @@ def test_a_binary_message_is_its_json_and_the_tensors_behind_it() -> None:
 
 
 @pytest.mark.parametrize("size", range(4))
-def test_a_binary_message_has_a_length(size: int) -> None:
+def test_binary_message_has_a_length(size: int) -> None:
     with pytest.raises(InvalidRequest, match=f"this one of {size} bytes does not"):
         SocketMessage(b"\x00" * size, False, LIMITS)
 
 
-def test_part_and_cancel_reach_no_model() -> None:
+def test_part_and_cancel_do_not_reach_the_model() -> None:
     frame = SocketMessage(b'{"id":"a","part":"first","inputs":[],"parameters":{"k":1}}', True, LIMITS)
     request, _ = frame.request()
     assert frame.part == "first"
@@ -51,12 +51,12 @@ def test_part_and_cancel_reach_no_model() -> None:
     assert dict(request.parameters.items()) == {"k": 1}
 
 
-def test_an_empty_id_is_none() -> None:
+def test_empty_id_is_none() -> None:
     assert SocketMessage(b'{"id":"","inputs":[]}', True, LIMITS).id is None
 
 
 @pytest.mark.parametrize("final", [True, False])
-def test_a_response_says_whether_it_is_the_last_and_stays_the_models(final: bool) -> None:
+def test_response_is_marked_as_last_without_changing_the_model_response(final: bool) -> None:
     message, text = V2Messages(None).dump(RESPONSE, final=final)
     assert text
     assert json.loads(message)["parameters"] == {
@@ -68,7 +68,7 @@ def test_a_response_says_whether_it_is_the_last_and_stays_the_models(final: bool
     assert dict(RESPONSE.parameters.items()) == {"content_type": "str", "kept": 1}
 
 
-def test_a_response_with_a_binary_output_is_a_binary_message() -> None:
+def test_response_with_binary_output_is_a_binary_message() -> None:
     message, text = V2Messages((True, {})).dump(RESPONSE, final=True)
     assert not text
     end = 4 + int.from_bytes(message[:4], "little")
@@ -76,7 +76,7 @@ def test_a_response_with_a_binary_output_is_a_binary_message() -> None:
     assert message[end:] == b"\x01\x02"
 
 
-def test_an_end_and_an_error_carry_the_id() -> None:
+def test_end_and_error_have_the_id() -> None:
     assert json.loads(V2Messages(None).end("m", "1", "a")[0]) == {
         "model_name": "m",
         "model_version": "1",
@@ -99,13 +99,13 @@ def test_an_end_and_an_error_carry_the_id() -> None:
         (b'{"id":"1","part":"first","prompt":"a"}', False),
     ],
 )
-def test_flat_json_has_keys_that_v2_has_not(message: bytes, flat: bool) -> None:
+def test_flat_json_is_recognized_by_its_keys(message: bytes, flat: bool) -> None:
     assert SocketMessage(message, True, LIMITS).flat is flat
     assert not SocketMessage(binary(json.loads(message)), False, LIMITS).flat
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_flat_responses_have_the_id_that_a_client_gave_and_the_mark_of_the_last(named: bool) -> None:
+def test_flat_responses_have_the_client_id_and_the_last_mark(named: bool) -> None:
     messages, known = FlatMessages(named, None), {"id": "a"} if named else {}
     first, text = messages.dump(RESPONSE, final=False)
     assert text

@@ -25,12 +25,14 @@ def repository(tmp_path: Path) -> AppRepository:
 
 
 @pytest.mark.parametrize("name", ["sums.py", "prices/tax.py", "settings.json"])
-def test_code_and_settings_concern_an_app(name: str, repository: AppRepository, tmp_path: Path) -> None:
+def test_code_and_settings_changes_concern_an_app(
+    name: str, repository: AppRepository, tmp_path: Path
+) -> None:
     assert repository.concerns(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["server.log", "output.txt", "requests.jsonl"])
-def test_what_the_server_itself_writes_there_does_not(
+def test_server_output_files_do_not_concern_an_app(
     name: str, repository: AppRepository, tmp_path: Path
 ) -> None:
     assert not repository.concerns(tmp_path / name)

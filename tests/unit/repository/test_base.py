@@ -14,7 +14,7 @@ def settings(name: str, version: str | None = None) -> ModelSettings:
     return ModelSettings(name=name, implementation="a.B", parameters={"version": version})
 
 
-async def test_a_model_is_found_with_all_its_versions() -> None:
+async def test_model_is_found_with_all_versions() -> None:
     first, other, second = settings("m", "1"), settings("n"), settings("m", "2")
     repository = InMemoryRepository([first, other, second])
     assert await repository.list() == [first, other, second]
@@ -33,7 +33,7 @@ class Own(ModelRepository):
         return [BrokenModel("m", "another version"), BrokenModel("n", "no class")]
 
 
-async def test_a_repository_finds_by_its_list_and_says_what_is_broken() -> None:
+async def test_repository_finds_listed_models_and_raises_for_broken_ones() -> None:
     repository = Own()
     assert [found.name for found in await repository.find("m")] == ["m"]
     with pytest.raises(InvalidSettings, match="Model n cannot be loaded: no class"):
@@ -41,7 +41,7 @@ async def test_a_repository_finds_by_its_list_and_says_what_is_broken() -> None:
     assert repository.concerns(Path("anything"))
 
 
-async def test_one_version_is_taken_from_the_list() -> None:
+async def test_version_is_selected_from_the_list() -> None:
     assert (await Own().version("m", None)).name == "m"
     with pytest.raises(ModelNotFound, match="Model m with version 2 not found"):
         await Own().version("m", "2")

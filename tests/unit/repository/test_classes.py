@@ -49,13 +49,13 @@ class WrongStream(MLModel):
         yield payloads, more
 
 
-def test_a_constructor_takes_the_settings() -> None:
+def test_constructor_takes_settings() -> None:
     check_constructor(Good, SETTINGS)
     with pytest.raises(InvalidSettings, match=r"WithoutSettings\.__init__: it must take the settings"):
         check_constructor(WithoutSettings, SETTINGS)
 
 
-def test_a_constructor_calls_that_of_its_base() -> None:
+def test_constructor_must_call_its_base() -> None:
     check_object(Good(SETTINGS))
     with pytest.raises(
         InvalidSettings, match=r"test_classes\.py, line \d+, .*WithoutBase\.__init__: write super"
@@ -64,11 +64,11 @@ def test_a_constructor_calls_that_of_its_base() -> None:
 
 
 @pytest.mark.parametrize("kind", [Good, Routed, Steps])
-def test_a_model_serves_requests_or_routes(kind: type[MLModel]) -> None:
+def test_model_serves_requests_or_custom_routes(kind: type[MLModel]) -> None:
     check_methods(kind(SETTINGS))
 
 
-def test_a_class_without_a_method_is_told_what_to_write() -> None:
+def test_class_without_methods_error_shows_what_to_write() -> None:
     with pytest.raises(InvalidSettings, match="class MLModel has neither predict nor predict_stream"):
         check_methods(MLModel(SETTINGS))
 
@@ -80,7 +80,7 @@ def test_a_class_without_a_method_is_told_what_to_write() -> None:
         (WrongStream, r"WrongStream\.predict_stream: .* write predict_stream\(self, payloads\)"),
     ],
 )
-def test_a_method_takes_a_request(kind: type[MLModel], message: str) -> None:
+def test_method_takes_a_request(kind: type[MLModel], message: str) -> None:
     with pytest.raises(InvalidSettings, match=message):
         check_methods(kind(SETTINGS))
 
@@ -89,7 +89,7 @@ def double(a: int) -> int:
     return 2 * a
 
 
-def test_the_code_of_a_model_has_a_location() -> None:
+def test_model_code_has_a_location() -> None:
     function = model_class(Function(double, "double"))(SETTINGS)
     for model, name in ((Good(SETTINGS), "predict"), (Steps(SETTINGS), "step"), (function, "double")):
         assert "test_classes.py" in location_in(model)

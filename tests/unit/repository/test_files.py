@@ -31,18 +31,18 @@ def write(folder: Path, name: str, code: str) -> str:
     return f"{name}:app"
 
 
-def test_an_artefact_is_a_model_of_the_name_of_its_file(tmp_path: Path) -> None:
+def test_artefact_model_has_the_name_of_its_file(tmp_path: Path) -> None:
     for name in ("iris.onnx", "other.joblib"):
         (tmp_path / name).touch()
     for name, called in ((None, "iris"), ("flowers", "flowers")):
         [settings] = repository_of_file("iris.onnx", tmp_path, name).models()
         assert (settings.name, settings.recognised) == (called, "iris.onnx")
-        assert settings.implementation_ == "inferstream.runtimes.onnx.OnnxModel"
+        assert settings.implementation_ == "inferstream.plugins.frameworks.onnx.OnnxModel"
         assert settings.parameters is not None
         assert settings.parameters.uri == str(tmp_path / "iris.onnx")
 
 
-def test_the_classes_of_a_file_are_models_but_not_those_that_they_extend(tmp_path: Path) -> None:
+def test_classes_of_a_file_are_models_except_base_classes(tmp_path: Path) -> None:
     repository = repository_of_file(write(tmp_path, "some_classes", CLASSES), tmp_path)
     assert isinstance(repository, FileRepository)
     assert [(each.name, each.implementation_) for each in repository.models()] == [
@@ -53,7 +53,7 @@ def test_the_classes_of_a_file_are_models_but_not_those_that_they_extend(tmp_pat
 
 
 @pytest.mark.parametrize("name", ["app", "service"])
-def test_an_app_is_found_whatever_its_name(tmp_path: Path, name: str) -> None:
+def test_app_is_found_under_any_name(tmp_path: Path, name: str) -> None:
     repository = repository_of_file(write(tmp_path, f"with_{name}", APP.format(name=name)), tmp_path)
     assert isinstance(repository, AppRepository)
     assert [each.name for each in repository.models()] == ["f"]
@@ -68,7 +68,7 @@ def test_an_app_is_found_whatever_its_name(tmp_path: Path, name: str) -> None:
         ("raising_code", "\nraise RuntimeError('no database')", "line 2: RuntimeError: no database"),
     ],
 )
-def test_a_file_that_cannot_be_served_is_one_line_with_the_next_step(
+def test_unservable_file_is_one_line_with_the_next_step(
     tmp_path: Path, module: str, code: str, reason: str
 ) -> None:
     with pytest.raises(InvalidSettings) as refused:
@@ -78,7 +78,7 @@ def test_a_file_that_cannot_be_served_is_one_line_with_the_next_step(
     assert str(tmp_path) not in refused.value.message
 
 
-async def test_changed_code_is_imported_again_and_broken_code_says_why(tmp_path: Path) -> None:
+async def test_changed_code_is_reimported_and_broken_code_is_reported(tmp_path: Path) -> None:
     repository = repository_of_file(write(tmp_path, "changing", CLASSES), tmp_path)
     write(tmp_path, "changing", "x = (  # longer than before" + " " * len(CLASSES))
     assert await repository.list() == []

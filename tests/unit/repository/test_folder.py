@@ -20,7 +20,7 @@ def no_module_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "model", raising=False)
 
 
-def test_what_is_installed_in_an_environment_beside_the_models_is_no_model(tmp_path: Path) -> None:
+def test_packages_in_an_environment_are_not_models(tmp_path: Path) -> None:
     installed = "env/lib/python3.11/site-packages/inferstream/cli/templates/predict"
     for folder in ("a", "env-model", installed, ".venv/b", "__pycache__/c"):
         (tmp_path / folder).mkdir(parents=True)
@@ -34,7 +34,7 @@ def model_at(folder: Path, **settings: object) -> Path:
     return folder
 
 
-async def test_links_between_folders_of_the_repository_are_followed(tmp_path: Path) -> None:
+async def test_links_within_the_repository_are_followed(tmp_path: Path) -> None:
     model_at(tmp_path / "iris-1")
     (tmp_path / "current").symlink_to("iris-1")
     (tmp_path / "iris-1" / "again").symlink_to("..")
@@ -45,7 +45,7 @@ async def test_links_between_folders_of_the_repository_are_followed(tmp_path: Pa
     assert await repository.broken() == []
 
 
-async def test_a_model_with_a_name_is_one_model_by_every_link(tmp_path: Path) -> None:
+async def test_linked_named_model_is_one_model(tmp_path: Path) -> None:
     model_at(tmp_path / "v1", name="iris")
     (tmp_path / "current").symlink_to("v1")
     repository = FolderRepository(tmp_path)
@@ -53,9 +53,7 @@ async def test_a_model_with_a_name_is_one_model_by_every_link(tmp_path: Path) ->
     assert await repository.broken() == []
 
 
-async def test_a_link_out_of_the_repository_is_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_link_out_of_the_repository_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     model_at(tmp_path / "elsewhere" / "iris")
     (tmp_path / "served").mkdir()
     (tmp_path / "served" / "linked").symlink_to(tmp_path / "elsewhere" / "iris")
@@ -79,7 +77,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("prefix", ["MLSERVER_MODEL_", "INFERSTREAM_MODEL_"])
-async def test_variables_describe_a_model_beside_settings_json(served, monkeypatch, prefix: str) -> None:
+async def test_variables_describe_a_model_without_model_settings(served, monkeypatch, prefix: str) -> None:
     for name, value in {"NAME": "iris", "IMPLEMENTATION": "model.Iris", "URI": "artefact"}.items():
         monkeypatch.setenv(f"{prefix}{name}", value)
     (settings,) = await FolderRepository(served).list()
@@ -90,14 +88,14 @@ async def test_variables_describe_a_model_beside_settings_json(served, monkeypat
     assert (await FolderRepository(served).find("iris"))[0].name == "iris"
 
 
-async def test_a_dotenv_file_describes_a_model_too_and_absent_names_are_the_folders(served) -> None:
+async def test_dotenv_file_describes_a_model_named_after_its_folder(served) -> None:
     Path(".env").write_text("MLSERVER_MODEL_IMPLEMENTATION=model.Iris\n")
     (settings,) = await FolderRepository(served).list()
     assert settings.name == "served"
     assert settings.parameters.uri == str(served)
 
 
-async def test_a_uri_that_is_no_path_stays_as_it_is(served, monkeypatch) -> None:
+async def test_non_path_uri_is_unchanged(served, monkeypatch) -> None:
     monkeypatch.setenv("MLSERVER_MODEL_IMPLEMENTATION", "model.Iris")
     for uri in ("gs://bucket/model", "not-here"):
         monkeypatch.setenv("MLSERVER_MODEL_URI", uri)
@@ -105,7 +103,7 @@ async def test_a_uri_that_is_no_path_stays_as_it_is(served, monkeypatch) -> None
         assert settings.parameters.uri == uri
 
 
-async def test_variables_that_are_wrong_are_a_broken_model(served, monkeypatch) -> None:
+async def test_invalid_variables_are_a_broken_model(served, monkeypatch) -> None:
     monkeypatch.setenv("MLSERVER_MODEL_IMPLEMENTATION", "model.Iris")
     monkeypatch.setenv("MLSERVER_MODEL_NAME", "../iris")
     repository = FolderRepository(served)
@@ -116,7 +114,7 @@ async def test_variables_that_are_wrong_are_a_broken_model(served, monkeypatch) 
     assert finding.problems == [broken.reason]
 
 
-async def test_a_settings_file_goes_before_variables(served, monkeypatch) -> None:
+async def test_settings_file_overrides_variables(served, monkeypatch) -> None:
     monkeypatch.setenv("MLSERVER_MODEL_IMPLEMENTATION", "model.Iris")
     (served / "own").mkdir()
     (served / "own" / "model-settings.json").write_text('{"implementation": "model.Own"}')
@@ -124,12 +122,12 @@ async def test_a_settings_file_goes_before_variables(served, monkeypatch) -> Non
     assert (settings.name, settings.implementation_) == ("own", "model.Own")
 
 
-async def test_the_files_of_one_model_describe_it(served, monkeypatch) -> None:
+async def test_files_of_a_single_model_describe_it(served, monkeypatch) -> None:
     (served / "model.joblib").write_text("")
     (settings,) = await FolderRepository(served).list()
     assert (settings.name, settings.implementation_) == (
         "served",
-        "inferstream.runtimes.sklearn.SKLearnModel",
+        "inferstream.plugins.frameworks.sklearn.SKLearnModel",
     )
     assert settings.parameters.uri == str(served / "model.joblib")
     (finding,) = inspect_folder(served).models
@@ -142,7 +140,7 @@ async def test_the_files_of_one_model_describe_it(served, monkeypatch) -> None:
     assert settings.implementation_ == "model.Iris", "variables say more than files"
 
 
-async def test_files_without_a_model_are_a_broken_model(served) -> None:
+async def test_folder_with_unrecognized_files_is_a_broken_model(served) -> None:
     (served / "weights.bin").write_text("")
     repository = FolderRepository(served, "iris")
     assert await repository.list() == []
@@ -152,7 +150,7 @@ async def test_files_without_a_model_are_a_broken_model(served) -> None:
     assert finding.problems == [NO_MODEL]
 
 
-async def test_the_name_that_is_given_goes_before_that_of_the_settings(served) -> None:
+async def test_given_name_overrides_the_settings_name(served) -> None:
     (served / "model-settings.json").write_text('{"implementation": "model.Own", "name": "own"}')
     (settings,) = await FolderRepository(served, "iris").list()
     assert settings.name == "iris"
@@ -167,7 +165,7 @@ async def test_the_name_that_is_given_goes_before_that_of_the_settings(served) -
         FolderRepository(served, "../iris")
 
 
-async def test_a_folder_of_archives_of_torchserve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_torchserve_archive_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for file, name, version in (
         ("a", "one", "1.0"),
         ("b", "one", "2.0"),
@@ -187,7 +185,7 @@ async def test_a_folder_of_archives_of_torchserve(tmp_path: Path, monkeypatch: p
     assert described.name == tmp_path.name
 
 
-async def test_folders_of_artefacts_are_one_model_each(tmp_path: Path) -> None:
+async def test_artefact_folders_are_one_model_each(tmp_path: Path) -> None:
     for file in ("churn/model.joblib", "graph/net.onnx", "both/a.pkl", "both/b.pkl"):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).touch()
@@ -201,7 +199,7 @@ async def test_folders_of_artefacts_are_one_model_each(tmp_path: Path) -> None:
     assert (broken.name, "several artefacts: a.pkl, b.pkl" in broken.reason) == ("both", True)
 
 
-async def test_the_name_of_an_only_model_is_not_that_of_several(tmp_path: Path) -> None:
+async def test_single_model_name_does_not_apply_to_several(tmp_path: Path) -> None:
     for file in ("churn/model.joblib", "graph/net.onnx"):
         (tmp_path / file).parent.mkdir()
         (tmp_path / file).touch()

@@ -12,7 +12,7 @@ def write(folder: Path, settings: str = '{"implementation": "a.B"}') -> None:
     (folder / "model-settings.json").write_text(settings)
 
 
-def test_the_functions_of_an_app_are_listed(tmp_path: Path) -> None:
+def test_app_functions_are_listed(tmp_path: Path) -> None:
     (tmp_path / "listed_app.py").write_text(APP)
     inspection = inspect_app("listed_app:app", tmp_path)
     assert inspection.clean
@@ -21,7 +21,7 @@ def test_the_functions_of_an_app_are_listed(tmp_path: Path) -> None:
     ]
 
 
-def test_code_that_fails_is_a_problem_of_the_app(tmp_path: Path) -> None:
+def test_failing_code_is_a_problem_of_the_app(tmp_path: Path) -> None:
     (tmp_path / "failing_app.py").write_text("1 / 0\n")
     inspection = inspect_app("failing_app:app", tmp_path)
     assert (inspection.clean, inspection.models) == (False, [])
@@ -30,7 +30,7 @@ def test_code_that_fails_is_a_problem_of_the_app(tmp_path: Path) -> None:
     ]
 
 
-def test_two_models_of_one_name_are_blamed_on_each_other(tmp_path: Path) -> None:
+def test_duplicate_names_are_reported_for_both_models(tmp_path: Path) -> None:
     for name in ("one", "two"):
         write(tmp_path / name, '{"implementation": "json.JSONDecoder", "name": "m"}')
     first, second = inspect_folder(tmp_path).models
@@ -38,14 +38,14 @@ def test_two_models_of_one_name_are_blamed_on_each_other(tmp_path: Path) -> None
     assert second.problems == ["name and version are also those of one/model-settings.json"]
 
 
-def test_an_environment_of_its_own_needs_a_worker_and_its_python(tmp_path: Path) -> None:
+def test_model_environment_needs_a_worker_and_its_python(tmp_path: Path) -> None:
     write(tmp_path / "m", '{"implementation": "only.There", "parameters": {"environment_path": "env"}}')
     (model,) = inspect_folder(tmp_path).models
     assert model.workers == 1
     assert model.problems == ['environment_path "env" has no bin/python']
 
 
-def test_a_repository_of_a_users_own_is_not_asked(tmp_path: Path) -> None:
+def test_custom_repository_is_not_inspected(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text('{"model_repository_implementation": "mine.Repository"}')
     assert inspect_folder(tmp_path).problems == [
         "settings.json: models come from mine.Repository, which is not asked here"

@@ -1,4 +1,4 @@
-"""Which models have an event loop of their own."""
+"""Which models have an event loop of their own, and when a model counts as loaded."""
 
 import functools
 from collections.abc import Callable
@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from inferstream import MLModel, ModelSettings, StepModel
+from inferstream.errors import ModelLoadFailed
 from inferstream.functions.function import Function
 from inferstream.functions.model import model_class
 from inferstream.handlers import custom_handler
-from inferstream.repository.loading import has_own_loop
+from inferstream.repository.loading import has_own_loop, load_model
 
 
 def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,8 +74,30 @@ async def function(x: int) -> int:
         (model_class(Function(function, "function")), False),
     ],
 )
-def test_a_class_with_any_coroutine_has_one_and_a_function_has_none(kind: type[MLModel], own: bool) -> None:
+def test_class_with_any_coroutine_is_async_and_a_function_is_not(kind: type[MLModel], own: bool) -> None:
     assert has_own_loop(kind, ModelSettings(name="m", implementation=kind)) is own
     for loop in ("own", "server"):
         settings = ModelSettings(name="m", implementation=kind, loop=loop)
         assert has_own_loop(kind, settings) is (loop == "own")
+
+
+class ReturnsReady(Plain):
+    async def load(self):
+        return self.ready
+
+
+class SetsReady(Plain):
+    async def load(self):
+        self.ready = False
+        return self.ready
+
+
+async def test_ready_counts_as_unset_until_model_has_loaded() -> None:
+    settings = ModelSettings(name="m", implementation=ReturnsReady)
+    loaded = await load_model(settings, 20)
+    assert loaded.model.ready is True
+    await loaded.unload()
+    loaded.close()
+    assert loaded.model.ready is False
+    with pytest.raises(ModelLoadFailed, match=r"load\(\) returned False"):
+        await load_model(ModelSettings(name="m", implementation=SetsReady), 20)

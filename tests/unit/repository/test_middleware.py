@@ -6,7 +6,7 @@ import pytest
 
 from inferstream import Settings
 from inferstream.errors import InvalidSettings
-from inferstream.repository.middleware import middlewares_of
+from inferstream.repository.middleware import import_middleware
 
 CODE = """
 async def outer(call, call_next):
@@ -28,10 +28,10 @@ def settings(folder: Path, *paths: str) -> Settings:
     return Settings(model_repository_root=str(folder), middleware=[*paths])
 
 
-def test_functions_are_imported_from_the_folder_of_the_models(folder: Path) -> None:
-    (outer,) = middlewares_of(settings(folder, "around.outer"))
+def test_functions_are_imported_from_the_model_folder(folder: Path) -> None:
+    (outer,) = import_middleware(settings(folder, "around.outer"))
     assert outer.__name__ == "outer"
-    assert middlewares_of(settings(folder)) == ()
+    assert import_middleware(settings(folder)) == ()
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,6 @@ def test_functions_are_imported_from_the_folder_of_the_models(folder: Path) -> N
         ("broken_around.f", 'middleware "broken_around.f": no licence'),
     ],
 )
-def test_what_cannot_be_middleware_is_named(folder: Path, path: str, message: str) -> None:
+def test_invalid_middleware_is_named(folder: Path, path: str, message: str) -> None:
     with pytest.raises(InvalidSettings, match=message):
-        middlewares_of(settings(folder, path))
+        import_middleware(settings(folder, path))

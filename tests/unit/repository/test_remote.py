@@ -6,14 +6,14 @@ import pytest
 
 from inferstream import ModelSettings, Settings
 from inferstream.errors import InvalidSettings
-from inferstream.extensions import SOURCES, Plugin
+from inferstream.extensions.entries import SOURCES, Plugin
 from inferstream.repository import remote
 from inferstream.repository.remote import (
     LocalArtefacts,
     RemoteFile,
     RemoteSource,
-    artefacts_of,
-    remote_repository,
+    find_artefacts,
+    open_remote_repository,
     shown,
 )
 
@@ -25,7 +25,7 @@ from inferstream.repository.remote import (
         ("s3://bucket/a@b", "s3://bucket/a@b"),
     ],
 )
-def test_no_credentials_are_shown(uri: str, safe: str) -> None:
+def test_credentials_are_hidden(uri: str, safe: str) -> None:
     assert shown(uri) == safe
 
 
@@ -65,7 +65,7 @@ def joined(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("joined")
-def test_a_source_is_that_of_its_scheme() -> None:
+def test_source_is_selected_by_scheme() -> None:
     assert RemoteSource.is_remote("empty://a/b")
     assert not RemoteSource.is_remote("nobody://a/b")
     assert not RemoteSource.is_remote("empty:a")
@@ -79,22 +79,22 @@ def test_a_source_is_that_of_its_scheme() -> None:
     ("scheme", "said"),
     [("fail", "(m:x): ValueError"), ("other", "it is not a RemoteSource"), ("refuse", "pip install it")],
 )
-def test_a_source_that_cannot_be_made_is_told_without_its_uri(scheme: str, said: str) -> None:
+def test_unusable_source_is_reported_without_its_uri(scheme: str, said: str) -> None:
     with pytest.raises(InvalidSettings) as refused:
         RemoteSource.of(f"{scheme}://secret")
     assert said in refused.value.message
     assert "secret" not in refused.value.message
 
 
-async def test_without_a_fetcher_artefacts_are_local_and_a_remote_repository_is_refused(
+async def test_artefacts_are_local_and_remote_repositories_refused_without_a_fetcher(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(remote, "plugins", lambda group: {})
-    artefacts = artefacts_of(Settings())
+    artefacts = find_artefacts(Settings())
     assert isinstance(artefacts, LocalArtefacts)
     model = ModelSettings(implementation="m.M")
     assert await artefacts.local(model, stale=True) is model
-    assert not await artefacts.renewed(model, model)
-    assert artefacts.explained("gone", model) == "gone"
+    assert not await artefacts.has_newer(model, model)
+    assert artefacts.explain("gone", model) == "gone"
     with pytest.raises(InvalidSettings, match="s3://bucket: no extension that is installed fetches"):
-        remote_repository(Settings(model_repository_root="s3://key@bucket"), None)
+        open_remote_repository(Settings(model_repository_root="s3://key@bucket"), None)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from inferstream.errors import InvalidSettings
-from inferstream.repository.target import targeted
+from inferstream.repository.target import resolve_target
 
 CLASSES = """
 from inferstream import MLModel
@@ -27,42 +27,44 @@ def write(folder: Path, name: str, code: str) -> str:
     return f"{name}:app"
 
 
-def test_a_file_with_settings_beside_it_stands_for_its_folder(tmp_path: Path) -> None:
+def test_file_with_settings_stands_for_its_folder(tmp_path: Path) -> None:
     write(tmp_path, "model", CLASSES)
-    assert targeted(str(tmp_path / "model.py")) == (tmp_path, "model:app")
+    assert resolve_target(str(tmp_path / "model.py")) == (tmp_path, "model:app")
     (tmp_path / "model-settings.json").write_text('{"implementation": "model.One"}')
-    assert targeted(str(tmp_path / "model.py")) == (tmp_path, None)
-    assert targeted(f"{tmp_path / 'model.py'}:app") == (tmp_path, "model:app")
+    assert resolve_target(str(tmp_path / "model.py")) == (tmp_path, None)
+    assert resolve_target(f"{tmp_path / 'model.py'}:app") == (tmp_path, "model:app")
 
 
-def test_an_artefact_is_served_alone_unless_settings_are_beside_it(tmp_path: Path) -> None:
+def test_single_artefact_is_served_unless_it_has_settings(tmp_path: Path) -> None:
     (tmp_path / "iris.onnx").touch()
-    assert targeted(str(tmp_path / "iris.onnx")) == (tmp_path, "iris.onnx")
+    assert resolve_target(str(tmp_path / "iris.onnx")) == (tmp_path, "iris.onnx")
     (tmp_path / "model-settings.json").touch()
-    assert targeted(str(tmp_path / "iris.onnx")) == (tmp_path, None)
+    assert resolve_target(str(tmp_path / "iris.onnx")) == (tmp_path, None)
     (tmp_path / "iris.bin").touch()
-    with pytest.raises(InvalidSettings, match="is not a folder, nor an app"):
-        targeted(str(tmp_path / "iris.bin"))
+    with pytest.raises(
+        InvalidSettings, match="no runtime reads files of this kind; hint: name a folder, an app"
+    ):
+        resolve_target(str(tmp_path / "iris.bin"))
 
 
 @pytest.mark.parametrize(
     ("target", "folder", "code"),
     [("package.module:app", ".", "package.module:app"), ("src/served.py:mine", "src", "served:mine")],
 )
-def test_code_is_named_by_its_module_or_its_file(
+def test_code_is_named_by_module_or_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, folder: str, code: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "served.py").touch()
-    assert targeted(target) == (tmp_path / folder, code)
+    assert resolve_target(target) == (tmp_path / folder, code)
 
 
-def test_a_folder_with_an_app_and_no_model_stands_for_the_app(tmp_path: Path) -> None:
+def test_folder_with_an_app_and_no_model_stands_for_the_app(tmp_path: Path) -> None:
     (tmp_path / "app.py").touch()
-    assert targeted(str(tmp_path)) == (tmp_path, "app:app")
+    assert resolve_target(str(tmp_path)) == (tmp_path, "app:app")
     (tmp_path / "model-settings.json").touch()
-    assert targeted(str(tmp_path)) == (tmp_path, None)
+    assert resolve_target(str(tmp_path)) == (tmp_path, None)
 
 
 @pytest.mark.parametrize(
@@ -77,50 +79,48 @@ def test_a_folder_with_an_app_and_no_model_stands_for_the_app(tmp_path: Path) ->
         ("module:1st", "is not of the form module:app"),
     ],
 )
-def test_what_is_no_target_says_what_to_write(
+def test_invalid_target_error_shows_what_to_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "with-dash.py").touch()
     (tmp_path / "served.py").touch()
     with pytest.raises(InvalidSettings, match=message):
-        targeted(target)
+        resolve_target(target)
 
 
-def test_a_folder_has_the_settings_of_its_models_as_they_are_written(tmp_path: Path) -> None:
+def test_folder_lists_model_settings_as_written(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "model-settings.json").write_text('{"implementation": "m.M", "unknown": 1}')
     (tmp_path / "b").mkdir()
     settings = '{"implementation": "mlserver_sklearn.SKLearnModel"}'
     (tmp_path / "b" / "model-settings.json").write_text(settings)
-    models = targeted(str(tmp_path)).models()
+    models = resolve_target(str(tmp_path)).models()
     assert models["a/model-settings.json"] == {"implementation": "m.M", "unknown": 1}
     assert models["b/model-settings.json"]["implementation"].endswith("sklearn:SKLearnModel")
     assert len(models) == 2
     (tmp_path / "b" / "model-settings.json").write_text("{")
     with pytest.raises(InvalidSettings):
-        targeted(str(tmp_path)).models()
+        resolve_target(str(tmp_path)).models()
 
 
-def test_an_artefact_stands_for_settings_unless_there_are_others(tmp_path: Path) -> None:
-    assert targeted(str(tmp_path)).models() == {}
+def test_artefact_provides_settings_unless_there_are_others(tmp_path: Path) -> None:
+    assert resolve_target(str(tmp_path)).models() == {}
     (tmp_path / "one.onnx").touch()
-    [(path, fields)] = targeted(str(tmp_path)).models().items()
+    [(path, fields)] = resolve_target(str(tmp_path)).models().items()
     assert (path, fields["parameters"]) == ("", {"uri": str(tmp_path / "one.onnx")})
     (tmp_path / "two.onnx").touch()
-    assert targeted(str(tmp_path)).models() == {}
+    assert resolve_target(str(tmp_path)).models() == {}
     (tmp_path / "two.onnx").unlink()
     (tmp_path / "app.py").touch()
-    assert targeted(str(tmp_path)).models() == {}
+    assert resolve_target(str(tmp_path)).models() == {}
 
 
-def test_an_app_is_imported_by_its_path_in_its_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_app_is_imported_by_its_package_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code = "from inferstream import App\n\nmine = App()\n\n@mine.model\ndef add() -> None: ...\n"
     (tmp_path / "served_alone.py").write_text(code)
-    app, path = targeted("served_alone.py:mine").load_app()
+    app, path = resolve_target("served_alone.py:mine").load_app()
     assert ([function.name for function in app], path) == (["add"], "served_alone:mine")
     with pytest.raises(InvalidSettings, match="nothing"):
-        targeted("served_alone.py:nothing").load_app()
+        resolve_target("served_alone.py:nothing").load_app()

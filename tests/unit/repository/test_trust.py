@@ -6,12 +6,12 @@ import pytest
 
 from inferstream.errors import InvalidSettings
 from inferstream.imports.untrusted import UNTRUSTED
-from inferstream.repository.trust import PermittedCall, UntrustedOrigin, check_values, refuse_code
+from inferstream.repository.trust import PermittedCall, UntrustedOrigin, check_values, reject_code
 
 CALL = PermittedCall("read", values={"code": r"\w+"})
 
 
-def test_a_link_to_a_folder_hides_no_file(tmp_path: Path) -> None:
+def test_symlinked_folder_is_refused_in_untrusted_files(tmp_path: Path) -> None:
     for name in ("model", "beside"):
         (tmp_path / name).mkdir()
     (tmp_path / "beside" / "config.json").write_text('{"code": "a.b"}')
@@ -20,25 +20,25 @@ def test_a_link_to_a_folder_hides_no_file(tmp_path: Path) -> None:
         check_values(CALL, tmp_path / "model", "hf://a/b")
 
 
-def test_nesting_hides_no_value(tmp_path: Path) -> None:
+def test_deep_nesting_is_refused_in_untrusted_files(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(f'{{"x": {"[" * 5000}{"]" * 5000}, "code": "a.b"}}')
     with pytest.raises(InvalidSettings, match=r"deep nesting in config\.json"):
         check_values(CALL, tmp_path, "hf://a/b")
 
 
-def test_code_below_a_fetched_folder_does_not_run(tmp_path: Path) -> None:
+def test_code_in_a_fetched_folder_does_not_run(tmp_path: Path) -> None:
     model = tmp_path / "m" / "model.py"
     model.parent.mkdir()
     assert UntrustedOrigin.of(model) is None
-    refuse_code(model, "implementation")
+    reject_code(model, "implementation")
     origin = UntrustedOrigin("hf://a/b", ["model.py", "x.pkl"])
     origin.mark(tmp_path)
     assert UntrustedOrigin.of(model) == origin
     with pytest.raises(InvalidSettings, match="implementation of hf://a/b would run code from there"):
-        refuse_code(model, "implementation")
+        reject_code(model, "implementation")
 
 
-def test_an_empty_mark_takes_the_trust_too(tmp_path: Path) -> None:
+def test_empty_marker_file_removes_trust(tmp_path: Path) -> None:
     (tmp_path / UNTRUSTED).touch()
     assert UntrustedOrigin.of(tmp_path / "model.py") == UntrustedOrigin("", [])
 
@@ -50,10 +50,10 @@ def test_an_empty_mark_takes_the_trust_too(tmp_path: Path) -> None:
         *(("model.py", False), ("a/weights.pkl", False), ("Makefile", False), ("model", False)),
     ],
 )
-def test_data_is_known_by_its_name(path: str, is_data: bool) -> None:
+def test_data_files_are_recognized_by_name(path: str, is_data: bool) -> None:
     assert UntrustedOrigin.is_data(path) == is_data
 
 
-def test_settings_may_name_our_runtimes_alone() -> None:
+def test_untrusted_settings_may_name_only_builtin_runtimes() -> None:
     assert UntrustedOrigin.may_name("mlserver_sklearn.SKLearnModel")
     assert not UntrustedOrigin.may_name("model.Model")

@@ -25,11 +25,11 @@ def settings_of(uri: str | None, source: str | None = None) -> ModelSettings:
         ("model-settings.json", "a", "a"),
     ],
 )
-def test_a_path_starts_at_the_settings_file(source: str | None, uri: str, path: str) -> None:
+def test_path_is_relative_to_the_settings_file(source: str | None, uri: str, path: str) -> None:
     assert to_absolute_path(settings_of(uri, source), uri) == path
 
 
-async def test_a_uri_names_a_file_a_folder_or_the_known_file_in_it(
+async def test_uri_names_a_file_folder_or_well_known_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -56,7 +56,7 @@ MISSING = ": parameters.uri of the model is missing"
         ("nowhere", " (nowhere): there is no such file or folder, relative to model-settings.json"),
     ],
 )
-async def test_a_uri_that_names_nothing_is_told_as_it_was_given(uri: str | None, shown: str) -> None:
+async def test_missing_uri_is_reported_as_given(uri: str | None, shown: str) -> None:
     with pytest.raises(InvalidModelURI) as raised:
         await get_model_uri(settings_of(uri, "/q/model-settings.json"))
     assert str(raised.value) == f"Invalid URI specified for model m{shown}"

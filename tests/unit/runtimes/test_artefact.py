@@ -9,11 +9,11 @@ import pytest
 
 from inferstream.dataplane.execution.local import Local
 from inferstream.errors import ModelLoadFailed
-from inferstream.runtimes.sklearn import SKLearnModel
+from inferstream.plugins.frameworks.sklearn import SKLearnModel
 from inferstream.settings import ModelSettings
 
 
-def test_one_prediction_runs_for_each_processor_unless_the_settings_say_otherwise(monkeypatch) -> None:
+def test_one_prediction_per_processor_runs_by_default(monkeypatch) -> None:
     monkeypatch.setattr("inferstream.processors.share", lambda: 3)
     cases: list[tuple[dict[str, Any], int, int]] = [
         ({}, 3, 3),
@@ -28,7 +28,7 @@ def test_one_prediction_runs_for_each_processor_unless_the_settings_say_otherwis
         assert (model.settings.threads, Local(model).slots.count) == (threads, slots), given
 
 
-async def test_an_object_of_the_program_that_saved_it_fails_with_one_line(
+async def test_pickle_with_unavailable_class_fails_with_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Own:

@@ -13,18 +13,18 @@ import pytest
 
 from inferstream.codecs import PandasCodec, StringRequestCodec
 from inferstream.errors import InvalidModelURI, InvalidRequest, ModelLoadFailed
+from inferstream.plugins.frameworks.lightgbm import LightGBMModel
+from inferstream.plugins.frameworks.sklearn import SKLearnModel
+from inferstream.plugins.frameworks.xgboost import XGBoostModel
 from inferstream.runtimes.base import Runtime
-from inferstream.runtimes.lightgbm import LightGBMModel
-from inferstream.runtimes.sklearn import SKLearnModel
-from inferstream.runtimes.xgboost import XGBoostModel
 from inferstream.settings import ModelSettings
-from tests.unit.runtimes import models
-from tests.unit.runtimes.fitted import arrays, asked, fitted, loaded, of_kind
+from tests.artefacts import models
+from tests.artefacts.fitted import arrays, asked, fitted, loaded, of_kind
 
 FLOWERS = models.FLOWERS
 
 
-async def test_the_default_output_is_predict(tmp_path) -> None:
+async def test_default_output_is_predict(tmp_path) -> None:
     model = await fitted(models.classifier(), tmp_path)
     response = model.predict(asked(FLOWERS))
     assert (response.model_name, response.model_version) == ("m", "1")
@@ -32,21 +32,21 @@ async def test_the_default_output_is_predict(tmp_path) -> None:
     assert (arrays(response)["predict"][:, 0] == models.classifier().predict(FLOWERS)).all()
 
 
-async def test_outputs_come_as_asked_for_and_in_that_order(tmp_path) -> None:
+async def test_outputs_are_returned_in_requested_order(tmp_path) -> None:
     model = await fitted(models.classifier(), tmp_path)
     found = arrays(model.predict(asked(FLOWERS, "predict_proba", "predict")))
     assert list(found) == ["predict_proba", "predict"]
     assert np.allclose(found["predict_proba"], models.classifier().predict_proba(FLOWERS))
 
 
-async def test_predict_fn_is_the_default_output_and_may_be_any_method(tmp_path) -> None:
+async def test_predict_fn_may_be_any_method_and_is_the_default_output(tmp_path) -> None:
     model = await fitted(models.classifier(), tmp_path, predict_fn="decision_function")
     assert list(arrays(model.predict(asked(FLOWERS)))) == ["decision_function"]
     assert list(arrays(model.predict(asked(FLOWERS, "predict")))) == ["predict"]
 
 
 @pytest.mark.parametrize("wanted", ["predict_proba", "transform", "fit", "__class__", ""])
-async def test_an_output_the_model_does_not_have_is_the_clients_error(tmp_path, wanted: str) -> None:
+async def test_missing_output_is_a_client_error(tmp_path, wanted: str) -> None:
     model = await fitted(models.regressor(), tmp_path)
     with pytest.raises(
         InvalidRequest, match=f'output "{wanted}" is not one of the model\'s outputs: predict'
@@ -54,7 +54,7 @@ async def test_an_output_the_model_does_not_have_is_the_clients_error(tmp_path, 
         model.predict(asked(FLOWERS, wanted))
 
 
-async def test_a_data_frame_is_answered_alone(tmp_path) -> None:
+async def test_data_frame_output_must_be_the_only_one(tmp_path) -> None:
     model = await fitted(models.frame_scaler(), tmp_path, predict_fn="inverse_transform")
     frame = models.people()[["age"]].assign(height=160.0)
     with pytest.raises(InvalidRequest, match='output "transform" is a data frame'):
@@ -63,7 +63,7 @@ async def test_a_data_frame_is_answered_alone(tmp_path) -> None:
 
 @pytest.mark.parametrize("shape", [(150, 3), (150,), (2, 2, 4)])
 @pytest.mark.parametrize("kind", ["sklearn", "xgboost", "lightgbm"])
-async def test_a_wrong_shape_names_the_input(tmp_path, kind: str, shape: tuple[int, ...]) -> None:
+async def test_wrong_shape_names_the_input(tmp_path, kind: str, shape: tuple[int, ...]) -> None:
     model = await of_kind(kind, tmp_path)
     message = rf'input "input-1": the model takes shape \[-1, 4\], got \[{", ".join(map(str, shape))}\]'
     request = asked(np.zeros(shape))
@@ -72,7 +72,7 @@ async def test_a_wrong_shape_names_the_input(tmp_path, kind: str, shape: tuple[i
         model.predict(request)
 
 
-async def test_texts_for_a_model_of_numbers_are_the_clients_error(tmp_path) -> None:
+async def test_string_input_for_a_numeric_model_is_a_client_error(tmp_path) -> None:
     for kind in ("sklearn", "xgboost", "lightgbm"):
         with pytest.raises(
             InvalidRequest, match=r'input "input-1": the model takes shape \[-1, 4\], got \[2\]'
@@ -81,7 +81,7 @@ async def test_texts_for_a_model_of_numbers_are_the_clients_error(tmp_path) -> N
 
 
 @pytest.mark.parametrize("kind", ["sklearn", "xgboost", "lightgbm"])
-async def test_many_threads_get_what_one_gets(tmp_path, kind: str) -> None:
+async def test_concurrent_predictions_give_the_same_result(tmp_path, kind: str) -> None:
     model = await of_kind(kind, tmp_path)
 
     def rows(start: int) -> Any:
@@ -95,7 +95,7 @@ async def test_many_threads_get_what_one_gets(tmp_path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("extra", "threads"), [({}, 1), ({"n_jobs": 2}, 2)])
-async def test_a_prediction_takes_one_thread_unless_told(tmp_path, extra: dict, threads: int) -> None:
+async def test_prediction_uses_one_thread_by_default(tmp_path, extra: dict, threads: int) -> None:
     forest = await fitted(models.forest(), tmp_path, **extra)
     assert forest._functions["predict"].__self__.n_jobs == threads  # type: ignore[attr-defined]
     path = models.boosted("XGBRegressor", tmp_path, "model.json")
@@ -105,7 +105,7 @@ async def test_a_prediction_takes_one_thread_unless_told(tmp_path, extra: dict, 
     assert light._functions["predict"].keywords == {"num_threads": threads}  # type: ignore[attr-defined]
 
 
-async def test_raw_tensors_are_not_copied_on_their_way_to_the_framework(tmp_path) -> None:
+async def test_raw_tensors_are_passed_to_the_framework_without_a_copy(tmp_path) -> None:
     model = await fitted(models.classifier(), tmp_path)
     seen: list[Any] = []
     model._functions["predict"] = lambda features: seen.append(features) or features
@@ -115,7 +115,7 @@ async def test_raw_tensors_are_not_copied_on_their_way_to_the_framework(tmp_path
     assert np.shares_memory(response.outputs[0].data.array, FLOWERS)
 
 
-async def test_what_is_not_there_is_named(tmp_path) -> None:
+async def test_missing_file_is_named(tmp_path) -> None:
     for runtime, names in {
         SKLearnModel: "model.joblib, model.pickle or model.pkl",
         XGBoostModel: "model.bst, model.json or model.ubj",
@@ -129,7 +129,7 @@ async def test_what_is_not_there_is_named(tmp_path) -> None:
             await loaded(runtime, None)
 
 
-async def test_a_file_of_something_else_is_named_without_its_folder(tmp_path) -> None:
+async def test_invalid_file_is_named_without_its_folder(tmp_path) -> None:
     (tmp_path / "model.bst").write_text("hello")
     for runtime, framework in {XGBoostModel: "XGBoost", LightGBMModel: "LightGBM"}.items():
         with pytest.raises(ModelLoadFailed, match=rf"{framework} \S+ cannot read model\.bst") as failed:
@@ -139,7 +139,7 @@ async def test_a_file_of_something_else_is_named_without_its_folder(tmp_path) ->
         await fitted({}, tmp_path)
 
 
-async def test_wrong_settings_are_named(tmp_path) -> None:
+async def test_invalid_settings_are_named(tmp_path) -> None:
     with pytest.raises(ModelLoadFailed, match='predict_fn "guess" is no method of a LinearRegression, which'):
         await fitted(models.regressor(), tmp_path, predict_fn="guess")
     with pytest.raises(ModelLoadFailed, match=r'"n_jobs" in parameters\.extra is a number'):
@@ -150,7 +150,7 @@ async def test_wrong_settings_are_named(tmp_path) -> None:
     ("runtime", "package"),
     [(SKLearnModel, "sklearn"), (XGBoostModel, "xgboost"), (LightGBMModel, "lightgbm")],
 )
-async def test_a_framework_that_is_missing_says_how_to_install_it(
+async def test_missing_framework_error_explains_installation(
     tmp_path, monkeypatch, runtime: type[Runtime], package: str
 ) -> None:
     for name in runtime.artefacts:
@@ -162,11 +162,11 @@ async def test_a_framework_that_is_missing_says_how_to_install_it(
         return __import__(name)
 
     monkeypatch.setattr("inferstream.runtimes.framework.import_module", missing)
-    with pytest.raises(ModelLoadFailed, match=rf'pip install "inferstream\[{package}\]"'):
+    with pytest.raises(ModelLoadFailed, match=rf'needs {package}, .* hint: pip install ".*{package[-5:]}'):
         await loaded(runtime, tmp_path)
 
 
-async def test_what_reading_an_artefact_imports_is_imported_alone(tmp_path, monkeypatch) -> None:
+async def test_imports_while_reading_artefacts_are_serialized(tmp_path, monkeypatch) -> None:
     """Two threads that import parts of scikit-learn at once may find each other's half-initialised modules."""
     monkeypatch.syspath_prepend(tmp_path)
     reading: list[int] = []

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from inferstream.errors import ModelLoadFailed
+from inferstream.errors import ModelLoadFailed, install_command
 from inferstream.model import MLModel
+from inferstream.plugins.llm.embeddings import EmbeddingsModel
+from inferstream.plugins.llm.engine import Engine
+from inferstream.plugins.llm.huggingface import HuggingFaceRuntime
+from inferstream.plugins.llm.llamacpp import LlamaCppModel
 from inferstream.runtimes import framework
-from inferstream.runtimes.embeddings import EmbeddingsModel
-from inferstream.runtimes.huggingface import HuggingFaceRuntime
-from inferstream.runtimes.llamacpp import LlamaCppModel
 from inferstream.settings import ModelSettings
 
 
@@ -27,9 +28,10 @@ from inferstream.settings import ModelSettings
             {"task": "text-classification", "framework": "tf"},
         ),
         (LlamaCppModel, "llama_cpp", "llamacpp", {}),
+        (Engine, "grpc", "engine", {"target": "127.0.0.1:1"}),
     ],
 )
-async def test_the_extra_is_named(
+async def test_missing_framework_names_its_extra(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     runtime: type[MLModel],
@@ -47,5 +49,5 @@ async def test_the_extra_is_named(
     with pytest.raises(ModelLoadFailed) as failed:
         await model.load()
     assert failed.value.message == (
-        f'Model m did not load: it needs {package}: pip install "inferstream[{extra}]".'
+        f"Model m did not load: it needs {package}, which is not installed; hint: {install_command(extra)}"
     )

@@ -5,18 +5,18 @@ import pytest
 
 from inferstream.codecs import PandasCodec
 from inferstream.errors import InvalidRequest
-from tests.unit.runtimes import models
-from tests.unit.runtimes.fitted import asked, fitted, of_kind
+from tests.artefacts import models
+from tests.artefacts.fitted import asked, fitted, of_kind
 
 
 @pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
-async def test_a_data_frame_of_too_few_columns_is_the_clients_error(tmp_path, kind: str) -> None:
+async def test_data_frame_with_too_few_columns_is_a_client_error(tmp_path, kind: str) -> None:
     model = await of_kind(kind, tmp_path)
     with pytest.raises(InvalidRequest, match='inputs "age", "city": '):
         model.predict(asked(models.people().assign(city=1), codec=PandasCodec))
 
 
-async def test_what_scikit_learn_refuses_is_the_clients_error(tmp_path) -> None:
+async def test_scikit_learn_refusal_is_a_client_error(tmp_path) -> None:
     model = await fitted(models.classifier(), tmp_path)
     with pytest.raises(InvalidRequest, match=r'input "input-1": Input X contains NaN\.'):
         model.predict(asked(np.full((1, 4), np.nan)))
@@ -24,13 +24,13 @@ async def test_what_scikit_learn_refuses_is_the_clients_error(tmp_path) -> None:
         model.predict(asked(np.array([["a", "b", "c", "d"]])))
 
 
-async def test_a_missing_column_is_the_clients_error(tmp_path) -> None:
+async def test_missing_column_is_a_client_error(tmp_path) -> None:
     model = await fitted(models.frame_pipeline(), tmp_path)
     with pytest.raises(InvalidRequest, match=r'input "age": .*city'):
         model.predict(asked(models.people()[["age"]], codec=PandasCodec))
 
 
-async def test_what_an_authors_own_step_raises_stays_inside(tmp_path) -> None:
+async def test_custom_step_error_is_not_a_client_error(tmp_path) -> None:
     model = await fitted(models.secretive(), tmp_path)
     with pytest.raises(ValueError, match="password") as raised:
         model.predict(asked(np.full((1, 4), np.nan)))

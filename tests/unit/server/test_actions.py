@@ -16,16 +16,16 @@ from inferstream import App, MLModel, ModelSettings, custom_handler
 from inferstream.dataplane.access import Action, Authority, build_authority
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferstreamError, PermissionDenied
-from inferstream.kafka.messages import admission_of
-from inferstream.keys.principal import BYTES
+from inferstream.plugins.kafka.messages import admit_record
+from inferstream.plugins.keys.principal import BYTES
+from inferstream.plugins.page.files import page_files
 from inferstream.server.application import Application
 from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.server.grpc.rpc import RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.rest.dialects.base import ReadRoute, Route
-from inferstream.server.rest.dialects.documentation.files import page_files
 from inferstream.server.rest.routing import build_routes
-from inferstream.server.rest.server import metrics_service
+from inferstream.server.rest.server import build_metrics_service
 from inferstream.server.rest.websocket import WebSocketDoor
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
@@ -109,7 +109,7 @@ ROUTES = [*every_route(), ("GET", "/own/route")]
 
 @one_loop
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-async def test_each_route_of_http_asks(closed: Any, method: str, path: str) -> None:
+async def test_every_http_route_is_authorized(closed: Any, method: str, path: str) -> None:
     application, asked = closed
     transport = httpx.ASGITransport(application.asgi)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
@@ -150,7 +150,7 @@ def actions_of(application: Application) -> dict[str, Action]:
 
 
 @one_loop
-async def test_each_rpc_asks(closed: Any) -> None:
+async def test_every_rpc_is_authorized(closed: Any) -> None:
     application, asked = closed
     application._backend.rpcs.find("/inferstream")  # takes over the typed RPCs
     rpcs = [*application._backend.rpcs._rpcs.values(), *application._backend.rpcs.typed._rpcs.values()]
@@ -168,7 +168,7 @@ async def test_each_rpc_asks(closed: Any) -> None:
 
 
 @one_loop
-async def test_a_websocket_a_message_of_kafka_and_the_metrics_port_ask(closed: Any) -> None:
+async def test_websocket_kafka_message_and_metrics_port_are_authorized(closed: Any) -> None:
     application, asked = closed
     door = WebSocketDoor(application._backend.dataplane, application.settings, application.meters)
     with pytest.raises(PermissionDenied):
@@ -180,8 +180,8 @@ async def test_a_websocket_a_message_of_kafka_and_the_metrics_port_ask(closed: A
         headers: tuple[tuple[str, bytes], ...] = (("mlserver-model", b"double"),)
 
     with pytest.raises(PermissionDenied):
-        admission_of(Record(), application.models.admit)
-    service = metrics_service(application.meters, application.settings, application._backend.dataplane)
+        admit_record(Record(), application.models.admit)
+    service = build_metrics_service(application.meters, application.settings, application._backend.dataplane)
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(service.app), base_url="http://localhost"
     ) as client:
@@ -189,15 +189,15 @@ async def test_a_websocket_a_message_of_kafka_and_the_metrics_port_ask(closed: A
     assert asked == [Action.STREAM, Action.INFER, Action.METRICS]
 
 
-def test_an_inference_of_a_path_says_whether_it_streams() -> None:
+def test_inference_path_distinguishes_streaming() -> None:
     routes = build_routes(None, Settings(), Meters())  # type: ignore[arg-type]
     found = {
         path: route.action
         for path in ("/v2/models/m/infer", "/v2/models/m/infer_stream", "/v1/chat/completions", "/rpc")
-        if isinstance(route := routes.of_path(path, "POST"), Route)
+        if isinstance(route := routes.find_route(path, "POST"), Route)
     }
     assert [*found.values()] == [Action.INFER, Action.STREAM, Action.INFER, Action.INFER]
-    assert isinstance(routes.of_path("/v2/models/m", "GET"), ReadRoute)
+    assert isinstance(routes.find_route("/v2/models/m", "GET"), ReadRoute)
 
 
 KEYS = {id: f"ifs_{id}_{secrets.token_urlsafe(32)}" for id in ("right", "scopeless", "expired", "unlisted")}
@@ -220,7 +220,7 @@ def entry(id: str, scopes: list[str], **more: object) -> dict[str, object]:
 @asynccontextmanager
 async def keyed() -> AsyncIterator[tuple[Application, list[Action]]]:
     """An application with keys, and the operations that were asked for."""
-    every = [*{action.scope for action in Action.registered() if action.scope is not None}]
+    every = [*{action.scope for action in Action.list_all() if action.scope is not None}]
     entries = [
         entry("right", every),
         entry("scopeless", []),
@@ -257,14 +257,14 @@ async def refusing() -> AsyncIterator[tuple[Application, list[Action]]]:
 @one_loop
 @pytest.mark.parametrize("who", [who for who in CALLERS if who != "right"])
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-async def test_each_route_of_http_and_each_wrong_key(refusing: Any, method: str, path: str, who: str) -> None:
+async def test_every_http_route_refuses_wrong_keys(refusing: Any, method: str, path: str, who: str) -> None:
     refusing[1].clear()
     await ask(refusing, method, path, who)
 
 
 @one_loop
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-async def test_each_route_of_http_and_the_right_key(guarded: Any, method: str, path: str) -> None:
+async def test_every_http_route_accepts_the_right_key(guarded: Any, method: str, path: str) -> None:
     if path == "/v2/access":
         pytest.skip("it never ends")
     await ask(guarded, method, path, "right")
@@ -289,7 +289,7 @@ async def ask(guarded: tuple[Application, list[Action]], method: str, path: str,
 
 @one_loop
 @pytest.mark.parametrize("who", CALLERS)
-async def test_each_rpc_and_each_kind_of_key(guarded: Any, who: str) -> None:
+async def test_every_rpc_with_each_kind_of_key(guarded: Any, who: str) -> None:
     application, _ = guarded
     headers, refusal = CALLERS[who]
     expected = {
@@ -319,7 +319,7 @@ async def test_each_rpc_and_each_kind_of_key(guarded: Any, who: str) -> None:
 
 
 @one_loop
-async def test_a_record_of_kafka_brings_its_key_in_a_header(guarded: Any) -> None:
+async def test_kafka_record_has_its_key_in_a_header(guarded: Any) -> None:
     application, _ = guarded
 
     class Record(NamedTuple):
@@ -331,16 +331,16 @@ async def test_a_record_of_kafka_brings_its_key_in_a_header(guarded: Any) -> Non
     for headers, refusal in CALLERS.values():
         record = Record((model, *((name, value.encode()) for name, value in headers.items())))
         if refusal is None:
-            admission = admission_of(record, application.models.admit)
+            admission = admit_record(record, application.models.admit)
             assert admission.caller.principal == "right"
             continue
         with pytest.raises(InferstreamError) as refused:
-            admission_of(record, application.models.admit)
+            admit_record(record, application.models.admit)
         assert refused.value.code.value == ("unauthenticated" if refusal == 401 else "permission_denied")
 
 
 def test_every_operation_has_a_scope_or_needs_none() -> None:
-    needed = {action.name: action.scope for action in Action.registered() if not action.is_open}
+    needed = {action.name: action.scope for action in Action.list_all() if not action.is_open}
     assert {name for name, scope in needed.items() if scope is None} == {
         *("cancel", "resume", "server_metadata", "model_metadata"),
     }
@@ -349,7 +349,7 @@ def test_every_operation_has_a_scope_or_needs_none() -> None:
     ]
 
 
-async def test_an_operation_that_is_not_registered_is_refused() -> None:
+async def test_unregistered_operation_is_refused() -> None:
     new = [
         Action("new", scope=None),
         Action("free", scope=None, is_open=True),
@@ -368,12 +368,12 @@ async def test_an_operation_that_is_not_registered_is_refused() -> None:
                     access.check(action, caller)
 
 
-def test_without_keys_nobody_is_authenticated() -> None:
+def test_no_caller_is_authenticated_without_keys() -> None:
     assert type(build_authority(Settings())) is Authority
 
 
 @one_loop
-async def test_the_answer_of_a_models_route_counts_for_its_key(guarded: Any) -> None:
+async def test_custom_route_response_counts_toward_its_key(guarded: Any) -> None:
     application, _ = guarded
     transport = httpx.ASGITransport(application.asgi)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

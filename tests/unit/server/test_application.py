@@ -11,11 +11,10 @@ from inferstream import (
 )
 from inferstream.errors import InvalidSettings, ModelNotFound
 from inferstream.types import State
+from tests.asgi import Client, Echo, http, request
 
-from .asgi import Client, Echo, http, request
 
-
-async def test_a_prefix_is_taken_off_where_the_path_has_it() -> None:
+async def test_prefix_is_stripped_if_present() -> None:
     async with Application(Echo) as application:
         for path, root in (
             ("/v2/models/Echo/infer", ""),
@@ -32,7 +31,7 @@ async def test_a_prefix_is_taken_off_where_the_path_has_it() -> None:
         assert await Client(request(b"")).ask(application.asgi, scope) == (200, b'"me"')
 
 
-async def test_the_lifespan_loads_and_unloads() -> None:
+async def test_lifespan_loads_and_unloads() -> None:
     application = Application(Echo)
     client = Client({"type": "lifespan.startup"})
     living = asyncio.create_task(application.asgi({"type": "lifespan"}, client.messages.get, client.send))
@@ -48,7 +47,7 @@ async def test_the_lifespan_loads_and_unloads() -> None:
     assert (status, b"shutting down" in body) == (503, True)
 
 
-async def test_a_start_that_fails_tells_the_server_why() -> None:
+async def test_failed_startup_reports_its_reason() -> None:
     class Broken(Echo):
         async def load(self) -> bool:
             raise ValueError("no weights")
@@ -60,7 +59,7 @@ async def test_a_start_that_fails_tells_the_server_why() -> None:
     assert "no weights" in failed["message"]
 
 
-async def test_an_application_runs_once() -> None:
+async def test_application_runs_once() -> None:
     application = Application(Echo)
     async with application:
         pass
@@ -68,7 +67,7 @@ async def test_an_application_runs_once() -> None:
         await application.start()
 
 
-async def test_an_unknown_scope_is_an_error() -> None:
+async def test_unknown_scope_is_an_error() -> None:
     with pytest.raises(ValueError, match="'telnet'"):
         await Application(Echo).asgi({"type": "telnet"}, Client().messages.get, Client().send)
 
@@ -93,7 +92,7 @@ class Doubling(MLModel):
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("given", [Path, str])
-async def test_an_app_is_served_by_the_path_of_its_file(tmp_path: Path, given: type, workers: int) -> None:
+async def test_app_is_served_by_file_path(tmp_path: Path, given: type, workers: int) -> None:
     (tmp_path / "doubling_functions.py").write_text(FUNCTIONS)
     place = given(tmp_path / "doubling_functions.py")
     async with Application(place, parallel_workers=workers) as application:
@@ -103,7 +102,7 @@ async def test_an_app_is_served_by_the_path_of_its_file(tmp_path: Path, given: t
     assert answer.json()["output"] == 4
 
 
-async def test_an_app_is_served_by_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_app_is_served_by_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "further_functions.py").write_text(
         FUNCTIONS.replace("app = ", "further = ").replace("@app", "@further")
     )
@@ -112,13 +111,13 @@ async def test_an_app_is_served_by_its_module(tmp_path: Path, monkeypatch: pytes
         assert [name for name, _ in application.loaded] == ["double"]
 
 
-async def test_classes_are_served_by_the_path_of_their_file(tmp_path: Path) -> None:
+async def test_classes_are_served_by_file_path(tmp_path: Path) -> None:
     (tmp_path / "doubling_classes.py").write_text(CLASSES)
     async with Application(tmp_path / "doubling_classes.py") as application:
         assert [name for name, _ in application.loaded] == ["Doubling"]
 
 
-async def test_a_folder_is_one_of_models_also_where_the_calling_program_lies_in_it(tmp_path: Path) -> None:
+async def test_folder_with_the_calling_program_is_a_model_folder(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("raise AssertionError")
     async with Application(tmp_path) as application:
         assert application.loaded == []
@@ -132,7 +131,7 @@ async def test_a_folder_is_one_of_models_also_where_the_calling_program_lies_in_
         ("no.where:app", "no.where"),
     ],
 )
-def test_a_place_where_nothing_is_served_is_named(
+def test_path_without_models_is_named(
     place: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -140,7 +139,7 @@ def test_a_place_where_nothing_is_served_is_named(
         Application(place)
 
 
-def test_an_application_shows_no_part_of_the_server() -> None:
+def test_application_has_only_documented_public_names() -> None:
     application = Application(Echo)
     assert [name for name in vars(application) if not name.startswith("_")] == []
     assert {name for name in dir(application) if not name.startswith("_")} == {
@@ -150,7 +149,7 @@ def test_an_application_shows_no_part_of_the_server() -> None:
     }
 
 
-async def test_a_program_unloads_and_loads_a_model() -> None:
+async def test_program_unloads_and_loads_a_model() -> None:
     async with Application(Echo) as application:
         assert (application.ready, application.loaded, application.unserved) == (True, [("Echo", None)], [])
         assert await application.unload("Echo")
@@ -166,7 +165,7 @@ async def test_a_program_unloads_and_loads_a_model() -> None:
             await application.load("nothing")
 
 
-async def test_a_program_sees_which_models_do_not_load() -> None:
+async def test_program_sees_models_that_fail_to_load() -> None:
     class Broken(Echo):
         async def load(self) -> bool:
             raise ValueError("no weights")
@@ -176,7 +175,7 @@ async def test_a_program_sees_which_models_do_not_load() -> None:
         assert (application.loaded, application.unserved) == ([("echo", None)], [("broken", None)])
 
 
-async def test_an_application_that_leaves_serves_until_it_drains() -> None:
+async def test_leaving_application_serves_until_it_drains() -> None:
     async with Application(Echo) as application:
         application.leave()
         assert (application.leaving, application.ready) == (True, False)
@@ -188,7 +187,7 @@ async def test_an_application_that_leaves_serves_until_it_drains() -> None:
         assert application.loaded == [("Echo", None)]
 
 
-async def test_the_models_of_an_application_are_those_that_doors_see() -> None:
+async def test_application_models_are_visible_to_transports() -> None:
     async with Application(Echo) as application:
         assert application.models.model_ready("Echo")
         assert application.models.described("Echo").settings.name == "Echo"

@@ -17,7 +17,7 @@ def main(*numbers):
 """
 
 
-def test_numbers_reach_the_part_and_its_own_packages_come_first(tmp_path: Path) -> None:
+def test_bootstrap_passes_numbers_and_prefers_its_own_packages(tmp_path: Path) -> None:
     environment, ours = tmp_path / "environment", tmp_path / "ours"
     for folder, name in ((environment, "environment"), (ours, "ours")):
         folder.mkdir()

@@ -11,16 +11,16 @@ DATA = b"tokens " * 100
 
 
 @pytest.mark.parametrize("encoding", [GZIP, DEFLATE])
-def test_what_is_deflated_is_inflated(encoding: bytes) -> None:
+def test_deflate_round_trips(encoding: bytes) -> None:
     assert inflate(deflate(DATA, encoding), encoding, len(DATA), "body", "most") == DATA
 
 
-def test_deflate_may_have_no_header() -> None:
+def test_deflate_header_is_optional() -> None:
     raw = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     assert inflate(raw.compress(DATA) + raw.flush(), DEFLATE, len(DATA), "body", "most") == DATA
 
 
-def test_data_above_the_limit_is_refused() -> None:
+def test_oversized_data_is_refused() -> None:
     with pytest.raises(
         PayloadTooLarge,
         match=r"The message is larger than the 699 bytes allowed once decompressed \(setting most\)",
@@ -36,6 +36,6 @@ def test_data_above_the_limit_is_refused() -> None:
         (deflate(DATA, GZIP) + b"more", "4 bytes follow the gzip body."),
     ],
 )
-def test_data_that_is_not_whole_is_refused(data: bytes, message: str) -> None:
+def test_truncated_data_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
         inflate(data, GZIP, 10_000, "body", "most")

@@ -31,7 +31,7 @@ def made(model: type[MLModel]) -> MLModel:
 
 
 @pytest.mark.parametrize(("path", "answer"), [("/sum", b"6"), ("/pair", b"3")])
-async def test_a_list_of_whatever_comes_is_the_body(path: str, answer: bytes) -> None:
+async def test_list_of_any_items_is_the_body(path: str, answer: bytes) -> None:
     answering = await build_route_handler(made(Sums))
     assert answering is not None
     request = HttpRequest("POST", path, b"", [(b"content-type", b"application/json")], b"[1,2,3]")
@@ -61,7 +61,7 @@ class Numbers(MLModel):
         ("/scalar", 3),
     ],
 )
-async def test_results_may_hold_values_of_numpy(path: str, body: object) -> None:
+async def test_results_may_contain_numpy_values(path: str, body: object) -> None:
     answering = await build_route_handler(made(Numbers))
     assert answering is not None
     response = await answering(HttpRequest("POST", path, b"", [], b""))
@@ -69,7 +69,7 @@ async def test_results_may_hold_values_of_numpy(path: str, body: object) -> None
     assert json.loads(response.body) == body
 
 
-async def test_a_route_that_cannot_be_says_which() -> None:
+async def test_invalid_route_is_named() -> None:
     class Odd(MLModel):
         @custom_handler("/odd")
         def odd(self) -> object(): ...
@@ -143,13 +143,13 @@ async def ask(model: MLModel, method: str, path: str, body: bytes = b"", kind: b
 @pytest.mark.parametrize(
     ("path", "body"), [("/lines", b"0\n1\n2\n"), ("/threaded", b"ab"), ("/file", Path(__file__).read_bytes())]
 )
-async def test_a_stream_and_a_file_are_sent_to_their_end(path: str, body: bytes) -> None:
+async def test_stream_and_file_are_sent_completely(path: str, body: bytes) -> None:
     response = await ask(made(Responses), "GET", path)
     assert (response.status, response.body) == (200, body)
     await others_ended()
 
 
-async def test_a_stream_that_fails_is_an_error() -> None:
+async def test_failing_stream_is_an_error() -> None:
     with pytest.raises(ValueError, match="in the middle"):
         await ask(made(Responses), "GET", "/failing")
 
@@ -164,10 +164,10 @@ async def test_background_tasks_run_after_the_response(work: str, caplog: pytest
     with caplog.at_level(logging.ERROR):
         await others_ended()
     assert model.ran == [work]
-    assert ("a background task of a custom route failed" in caplog.text) == (work == "wrong")
+    assert ("background task of a custom route failed" in caplog.text) == (work == "wrong")
 
 
-async def test_a_client_that_leaves_ends_the_route() -> None:
+async def test_disconnect_ends_the_route() -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
     class Slow(MLModel):

@@ -21,7 +21,7 @@ def doors(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
     caller.DOORS.intersection_update(before)
 
 
-def test_a_door_is_the_transport_of_its_callers_and_has_a_title(doors: set[str]) -> None:
+def test_transport_name_and_title(doors: set[str]) -> None:
     assert Caller(Headers(()), "queue").door == "http"
 
     class Queue(Door):

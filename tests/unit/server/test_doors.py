@@ -7,7 +7,7 @@ from inferstream.server.doors import check_certificate
 from inferstream.settings import Settings
 
 
-def test_a_certificate_of_grpc_alone_is_refused_at_one_port() -> None:
+def test_grpc_only_certificate_is_refused_on_a_shared_port() -> None:
     named = Settings.model_validate({"_custom_grpc_server_settings": {"ssl_certfile": "a.pem"}})
     check_certificate(named, encrypted=True)
     check_certificate(Settings(), encrypted=False)

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from inferstream import extensions
 from inferstream.dataplane.server_parts import ServerParts
 from inferstream.errors import InvalidSettings
-from inferstream.extensions import EDGES, OURS, Plugin
+from inferstream.extensions import loading
+from inferstream.extensions.entries import EDGES, OURS, Plugin
 from inferstream.server.edge import Edge
 from inferstream.server.edge_order import build_edges
 from inferstream.settings import Settings
@@ -27,7 +27,8 @@ def edges_of(
     monkeypatch: pytest.MonkeyPatch, *joining: tuple[Plugin, Any], strict: bool = False
 ) -> list[str]:
     """The names of the edges of a server with these entries of plug-ins."""
-    monkeypatch.setattr(extensions, "loaded", lambda *_: iter(joining))
+    monkeypatch.setattr(loading, "load_group", lambda *_: iter(joining))
+    monkeypatch.setattr(loading, "plugins", lambda _: {plugin.name: plugin for plugin, _ in joining})
     edges = build_edges(ServerParts(Settings(strict=strict), Meters()))
     return [getattr(edge, "name", type(edge).__name__) for edge in edges]
 
@@ -36,22 +37,33 @@ def entry(name: str, make: Any = None, package: str = "p", **place: str) -> tupl
     return Plugin(package, EDGES, name, "m:x", "e", **place), make or (lambda _: Named(name))
 
 
-def test_edges_that_are_on_stand_at_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_active_edges_have_fixed_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     joining = [
         entry("a"),
         entry("off", lambda _: None),
         entry("inner", inside="request_ids"),
-        entry("b", outside="nowhere"),
+        entry("b"),
         entry("next", outside="a"),
     ]
     assert edges_of(monkeypatch, *joining) == ["inner", "IdentifiedRpcs", "a", "next", "b"]
+
+
+def test_edge_next_to_unknown_edge_is_skipped_or_prevents_strict_startup(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    joining = [entry("a"), entry("b", outside="nowhere")]
+    assert edges_of(monkeypatch, *joining) == ["IdentifiedRpcs", "a"]
+    with pytest.raises(
+        InvalidSettings, match='next to "nowhere", which does not exist; available: request_ids, a'
+    ):
+        edges_of(monkeypatch, *joining, strict=True)
 
 
 @pytest.mark.parametrize(
     ("make", "reason"),
     [(fails, "ValueError: no licence"), (lambda _: "edge", "it returned a str, not an Edge")],
 )
-def test_an_edge_that_fails_is_left_out_or_ends_a_strict_start(
+def test_failing_edge_is_skipped_or_prevents_strict_startup(
     monkeypatch: pytest.MonkeyPatch, make: Any, reason: str
 ) -> None:
     assert edges_of(monkeypatch, entry("bad", make), entry("b")) == ["IdentifiedRpcs", "b"]
@@ -60,6 +72,6 @@ def test_an_edge_that_fails_is_left_out_or_ends_a_strict_start(
     assert reason in refused.value.message
 
 
-def test_an_error_of_ours_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_builtin_edge_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="no licence"):
         edges_of(monkeypatch, entry("bad", fails, package=OURS))

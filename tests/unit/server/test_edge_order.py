@@ -22,6 +22,6 @@ print("google.protobuf" in sys.modules)
 """
 
 
-def test_an_application_without_ports_imports_no_protobuf() -> None:
+def test_application_without_ports_does_not_import_protobuf() -> None:
     ran = subprocess.run([sys.executable, "-c", WITHOUT_PORTS], capture_output=True, text=True, timeout=60)
     assert ran.stdout == "2\nFalse\n", ran.stderr

@@ -12,7 +12,7 @@ from inferstream import App, MLModel, ModelSettings, custom_handler
 from inferstream.dataplane.access import Action, Authority
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import PermissionDenied
-from inferstream.kafka.messages import admission_of
+from inferstream.plugins.kafka.messages import admit_record
 from inferstream.server import backend
 from inferstream.server.application import Application
 from inferstream.server.grpc.rpc import RpcFailed
@@ -84,7 +84,7 @@ async def client(guarded: Application) -> AsyncIterator[httpx.AsyncClient]:
         ("/api/generate", {"model": "words", "prompt": "a b"}, {"stream": False}),
     ],
 )
-async def test_a_stream_that_a_body_asks_for(
+async def test_stream_requested_in_body_is_refused(
     client: httpx.AsyncClient, path: str, document: dict[str, Any], whole: dict[str, Any]
 ) -> None:
     refused = await client.post(path, json=document)
@@ -102,7 +102,7 @@ async def test_a_stream_that_a_body_asks_for(
         ("POST", "/v2/models/hidden/infer"),
     ],
 )
-async def test_a_path_that_is_refused(client: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_guarded_path_is_refused(client: httpx.AsyncClient, method: str, path: str) -> None:
     assert "guarded" in (await client.request(method, path, json={})).text
 
 
@@ -116,7 +116,7 @@ async def test_a_path_that_is_refused(client: httpx.AsyncClient, method: str, pa
         ("GET", "/proto/inferstream.proto"),
     ],
 )
-async def test_lists_name_no_model_that_is_refused(client: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_lists_omit_refused_models(client: httpx.AsyncClient, method: str, path: str) -> None:
     response = await client.request(method, path)
     assert response.status_code == 200
     assert "words" in response.text.lower()
@@ -124,21 +124,21 @@ async def test_lists_name_no_model_that_is_refused(client: httpx.AsyncClient, me
 
 
 @one_loop
-async def test_errors_name_no_other_model(client: httpx.AsyncClient) -> None:
+async def test_errors_do_not_name_other_models(client: httpx.AsyncClient) -> None:
     response = await client.get("/v2/models/absent")
     assert response.status_code == 404
     assert "words" not in response.text
 
 
 @one_loop
-async def test_the_route_of_a_model_gets_no_credentials(client: httpx.AsyncClient) -> None:
+async def test_custom_route_gets_no_credentials(client: httpx.AsyncClient) -> None:
     response = await client.get("/own/route", headers={"x-secret": "1", "x-other": "1"})
     assert "x-other" in response.text
     assert "x-secret" not in response.text
 
 
 @one_loop
-async def test_a_websocket_and_a_message_of_kafka(guarded: Application) -> None:
+async def test_websocket_and_kafka_message_are_refused(guarded: Application) -> None:
     door = WebSocketDoor(guarded._backend.dataplane, guarded.settings, guarded.meters)
     with pytest.raises(PermissionDenied):
         door.open(None, "/v2/models/words/stream", [], None)  # type: ignore[arg-type]
@@ -149,14 +149,14 @@ async def test_a_websocket_and_a_message_of_kafka(guarded: Application) -> None:
         headers: tuple[tuple[str, bytes], ...] = (("mlserver-model", b"hidden"),)
 
     with pytest.raises(PermissionDenied):
-        admission_of(Record(), guarded._backend.dataplane.admit)
+        admit_record(Record(), guarded._backend.dataplane.admit)
     caller = Caller(Headers(()), "v2")
     assert {name for name, _ in guarded._backend.dataplane.models(caller)} == {"words", "routed"}
 
 
 @one_loop
 @pytest.mark.parametrize("rpc", ["ModelStreamInfer", "PredictWords"])
-async def test_a_stream_of_grpc(guarded: Application, rpc: str) -> None:
+async def test_grpc_stream_is_refused(guarded: Application, rpc: str) -> None:
     guarded._backend.rpcs.find("/inferstream")  # takes over the typed RPCs
     rpcs = {**guarded._backend.rpcs._rpcs, **guarded._backend.rpcs.typed._rpcs}
     (served,) = (served for path, served in rpcs.items() if path.endswith(f"/{rpc}"))

@@ -70,7 +70,7 @@ def comparable(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-async def test_values_are_those_of_a_client(url: str, workers: int) -> None:
+async def test_in_process_values_match_client_values(url: str, workers: int) -> None:
     async with AsyncClient(url) as client, Application(SERVED, parallel_workers=workers) as application:
         for name, (model, arguments) in VALUES.items():
             got = await application.predict(model, **arguments)
@@ -94,7 +94,7 @@ async def failure_of(target: Any, model: str, arguments: dict[str, Any]) -> tupl
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-async def test_errors_are_those_of_a_client(url: str, workers: int) -> None:
+async def test_in_process_errors_match_client_errors(url: str, workers: int) -> None:
     async with AsyncClient(url) as client, Application(SERVED, parallel_workers=workers) as application:
         for name, case in FAILURES.items():
             here = await failure_of(application, *case)
@@ -106,7 +106,7 @@ async def test_errors_are_those_of_a_client(url: str, workers: int) -> None:
                 assert here == there, name
 
 
-async def test_the_cause_of_a_failure_is_the_error_itself() -> None:
+async def test_failure_has_the_original_exception_as_cause() -> None:
     async with testing.run(models.app) as app:
         with pytest.raises(CallFailed) as caught:
             await app.predict("failing", kind="other")
@@ -114,13 +114,13 @@ async def test_the_cause_of_a_failure_is_the_error_itself() -> None:
     assert str(caught.value.__cause__.__cause__) == "secret"
 
 
-async def test_an_application_that_has_not_started_is_unavailable() -> None:
+async def test_unstarted_application_is_unavailable() -> None:
     with pytest.raises(CallFailed) as caught:
         await Application(models.app).predict("add", a=1)
     assert caught.value.status == 503
 
 
-async def test_what_one_side_writes_does_not_reach_the_other() -> None:
+async def test_changes_on_one_side_do_not_reach_the_other() -> None:
     async with testing.run({"kept": models.Kept}) as app:
         given = np.ones(3)
         for _ in range(2):
@@ -132,7 +132,7 @@ async def test_what_one_side_writes_does_not_reach_the_other() -> None:
     assert given.tolist() == [1, 1, 1]
 
 
-async def test_a_call_leaves_the_context_of_its_caller() -> None:
+async def test_call_does_not_change_the_caller_context() -> None:
     before = models.contexts()
     async with testing.run(models.app) as app:
         await app.predict("who_context", x="a")
@@ -141,7 +141,7 @@ async def test_a_call_leaves_the_context_of_its_caller() -> None:
         assert models.contexts() == before
 
 
-async def test_leaving_a_stream_ends_the_call() -> None:
+async def test_closing_a_stream_ends_the_call() -> None:
     models.ended.clear()
     async with testing.run(models.app) as app:
         for calls, name in ((app.predict_stream, "values"), (app.stream, "responses")):
@@ -151,7 +151,7 @@ async def test_leaving_a_stream_ends_the_call() -> None:
     assert models.ended == ["values", "responses"]
 
 
-async def test_a_cancelled_caller_ends_the_call() -> None:
+async def test_cancelled_caller_ends_the_call() -> None:
     async with testing.run(models.app) as app:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
@@ -161,7 +161,7 @@ async def test_a_cancelled_caller_ends_the_call() -> None:
         assert await app.predict("add", a=1) == 2
 
 
-def test_a_test_that_is_no_coroutine_gets_values() -> None:
+def test_sync_test_gets_values() -> None:
     with testing.run(models.app) as app:
         assert app.predict("add", a=1) == 2
         assert app.predict("add", {"a": 1, "b": 4}) == 5
@@ -174,7 +174,7 @@ async def started() -> AsyncIterator[testing.InProcess]:
         yield app
 
 
-async def test_a_fixture_serves_an_app_with_overrides(started: testing.InProcess) -> None:
+async def test_fixture_serves_an_app_with_overrides(started: testing.InProcess) -> None:
     assert await started.predict("who", x="a") == "bob"
 
 
@@ -198,7 +198,7 @@ async def test_headers_reach_models_as_over_http(workers: int) -> None:
     bob = {"X-User": "bob"}
     async with testing.run(SERVED, parallel_workers=workers) as app:
         for model in [*WHO, *WHO_STREAM]:
-            request = testing.request_of({"x": "a"})
+            request = testing.build_request({"x": "a"})
             assert await name_of(app, model, request, headers=bob) == "bob", model
             assert await name_of(app, model, request) == "nobody", model
             assert await name_of(app, model, x="a", headers=bob) == "bob", model
@@ -241,7 +241,7 @@ DEPENDING = ["who", "who_async", "who_nested", "who_batched", *WHO_STREAM]
         ({models.greeting: lambda: "hi bob", models.user: lambda: "bob"}, ["who", "who_nested"]),
     ],
 )
-async def test_a_replacement_fills_the_arguments_of_a_dependency(
+async def test_dependency_override_receives_its_arguments(
     overrides: dict[Any, Any], names: list[str]
 ) -> None:
     await said_by(overrides, *names)
@@ -249,7 +249,7 @@ async def test_a_replacement_fills_the_arguments_of_a_dependency(
         assert await app.predict("who", x="a") == "nobody"
 
 
-async def test_a_replacement_may_use_the_dependency_itself() -> None:
+async def test_dependency_override_may_use_the_dependency() -> None:
     def louder(name: str = models.Depends(models.user)) -> str:
         return name.upper()
 
@@ -257,7 +257,7 @@ async def test_a_replacement_may_use_the_dependency_itself() -> None:
         assert await app.predict("who", x="a", headers={"x-user": "bob"}) == "BOB"
 
 
-def test_async_replacements_of_functions_that_block() -> None:
+def test_async_overrides_of_blocking_functions() -> None:
     from inferstream import App
 
     app = App()
@@ -282,7 +282,7 @@ def needs(x: int) -> str:
         ({models.user: needs}, InvalidSettings, "nothing fills"),
     ],
 )
-async def test_overrides_that_cannot_be(overrides: Any, error: Any, message: str) -> None:
+async def test_invalid_overrides_are_refused(overrides: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         async with testing.run(models.app, overrides=overrides):
             pass

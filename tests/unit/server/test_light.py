@@ -35,11 +35,11 @@ def imported_by(modules: str) -> list[str]:
     return ran.stdout.splitlines()
 
 
-def test_a_start_imports_nothing_that_most_servers_never_use() -> None:
+def test_startup_imports_no_rarely_used_modules() -> None:
     assert LATE.isdisjoint(imported_by("inferstream.cli.start, inferstream.server.server"))
 
 
-def test_no_process_imports_a_module_that_others_have_generated() -> None:
+def test_third_party_generated_modules_are_not_imported() -> None:
     """One that was generated for a newer protobuf than the installed one would refuse the start."""
     own = ("inferstream.", "google.protobuf.")  # protobuf's own modules come with it
     foreign = [name for name in imported_by(PROCESSES) if not name.startswith(own)]

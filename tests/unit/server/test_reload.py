@@ -24,13 +24,13 @@ class Breaking(AppRepository):
 
     reason = ""
 
-    def _imported(self) -> Versions:
+    def _import_models(self) -> Versions:
         if self.reason:
             raise InvalidSettings(self.reason)
-        return super()._imported()
+        return super()._import_models()
 
 
-async def test_a_broken_app_is_logged_once_and_every_model_says_why(
+async def test_broken_app_is_logged_once_and_reported_for_every_model(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "broken_once.py"

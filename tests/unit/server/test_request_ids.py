@@ -6,16 +6,16 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from inferstream import MLModel
-from inferstream.keys.secret import new_key
+from inferstream.plugins.keys.secret import new_key
 from inferstream.server.application import Application
-from inferstream.server.request_ids import LONGEST, RequestIds
+from inferstream.server.request_ids import MAX_ID_BYTES, RequestIds
 from inferstream.settings import Settings
 from inferstream.telemetry.masks import PREFIX
 
 
-@pytest.mark.parametrize("sent", [b"7", b"x" * LONGEST, b"aZ_0.9:/+=@,;-"])
-def test_well_formed_ids_are_taken(sent: bytes) -> None:
-    assert RequestIds().id(sent) == sent
+@pytest.mark.parametrize("sent", [b"7", b"x" * MAX_ID_BYTES, b"aZ_0.9:/+=@,;-"])
+def test_well_formed_ids_are_accepted(sent: bytes) -> None:
+    assert RequestIds().choose_id(sent) == sent
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_well_formed_ids_are_taken(sent: bytes) -> None:
         b" ",
         b"a ",
         b" a",
-        b"x" * (LONGEST + 1),
+        b"x" * (MAX_ID_BYTES + 1),
         b"a\tb",
         b"a\r\nb",
         b"a\n",
@@ -34,29 +34,29 @@ def test_well_formed_ids_are_taken(sent: bytes) -> None:
         b"\xfc",
     ],
 )
-def test_others_are_replaced(sent: bytes) -> None:
-    made = RequestIds().id(sent)
+def test_malformed_ids_are_replaced(sent: bytes) -> None:
+    made = RequestIds().choose_id(sent)
     assert made is not None
     assert made != sent
     assert len(made) == 36
 
 
-def test_a_key_is_no_id() -> None:
-    made = RequestIds().id(new_key("abc").encode())
+def test_api_key_is_not_an_id() -> None:
+    made = RequestIds().choose_id(new_key("abc").encode())
     assert made is not None
     assert PREFIX.encode() not in made
 
 
 @pytest.mark.parametrize("sent", [b"a b", b"7] [trace_id=1", b"[2]", b'"', b"~"])
-def test_what_could_forge_a_field_of_a_line_is_replaced(sent: bytes) -> None:
-    assert len(RequestIds().id(sent) or b"") == 36
+def test_id_that_could_forge_log_fields_is_replaced(sent: bytes) -> None:
+    assert len(RequestIds().choose_id(sent) or b"") == 36
 
 
-def test_requests_without_an_id_get_one_only_if_the_settings_say_so() -> None:
-    assert RequestIds.of(Settings()).among([(b"host", b"x")]) is None
+def test_ids_are_generated_only_if_enabled() -> None:
+    assert RequestIds.of(Settings()).choose_from_headers([(b"host", b"x")]) is None
     every = RequestIds.of(Settings(request_ids="always"))
-    assert every.among([]) != every.among([])
-    assert every.among([(b"x-request-id", b"1"), (b"x-request-id", b"2")]) == b"2"
+    assert every.choose_from_headers([]) != every.choose_from_headers([])
+    assert every.choose_from_headers([(b"x-request-id", b"1"), (b"x-request-id", b"2")]) == b"2"
 
 
 class Nothing(MLModel):
@@ -65,7 +65,7 @@ class Nothing(MLModel):
             yield "nothing"
 
 
-async def test_an_application_in_a_server_of_others_has_them_too() -> None:
+async def test_mounted_application_has_request_ids() -> None:
     async with Application({"m": Nothing}) as application:
         host = Starlette(routes=[Mount("/models", application.asgi)])
         transport = httpx.ASGITransport(host)
@@ -77,7 +77,7 @@ async def test_an_application_in_a_server_of_others_has_them_too() -> None:
 
 
 @pytest.mark.parametrize("model", ["m", "nobody"])
-async def test_a_handshake_over_asgi_has_the_id(model: str) -> None:
+async def test_asgi_handshake_has_the_id(model: str) -> None:
     incoming = iter([{"type": "websocket.connect"}, {"type": "websocket.disconnect", "code": 1000}])
     sent = []
 

@@ -12,17 +12,17 @@ from inferstream.errors import (
     Overloaded,
     Refused,
 )
-from inferstream.keys.errors import LimitExceeded
+from inferstream.plugins.keys.errors import LimitExceeded
 from inferstream.server.status import http_headers, retry_after, status_of
 
 
-def test_a_client_that_is_not_known_is_not_one_without_permission() -> None:
+def test_unauthenticated_and_forbidden_are_distinct() -> None:
     assert status_of(ModelError("who are you?", 401)) == (401, "UNAUTHENTICATED")
     assert status_of(ModelError("not you", 403)) == (403, "PERMISSION_DENIED")
     assert ModelError("who are you?", 401).code.value == "unauthenticated"
 
 
-def test_a_models_own_status_goes_first_and_the_profile_decides_the_others() -> None:
+def test_model_status_precedes_the_profile_status() -> None:
     assert status_of(ModelError("no", 418), "mlserver").http == 418
     assert status_of(ModelLoadFailed("no", 418)) == (418, "INVALID_ARGUMENT")
     assert status_of(ModelLoadFailed("no")) == (500, "INTERNAL")
@@ -44,6 +44,8 @@ def test_a_models_own_status_goes_first_and_the_profile_decides_the_others() -> 
         (Refused("later", 429, 7), 7),
     ],
 )
-def test_no_retry_is_later_than_openai_clients_wait(error: InferstreamError, seconds: int | None) -> None:
+def test_retry_after_stays_within_the_openai_client_limit(
+    error: InferstreamError, seconds: int | None
+) -> None:
     assert retry_after(error) == seconds
     assert dict(http_headers(error)).get(b"retry-after") == (None if seconds is None else b"%d" % seconds)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from inferstream.plugins.otel.tracing import FLUSH
 from inferstream.processes.spawning import REAPED
 from inferstream.server import stopping
 from inferstream.server.http1.port import LAST_WORDS
 from inferstream.server.server import Server
 from inferstream.settings import Settings
-from inferstream.telemetry.tracing import FLUSH
 
 KUBERNETES = 30
 """Seconds that Kubernetes waits by default between SIGTERM and SIGKILL."""
@@ -86,25 +86,25 @@ def hanging() -> dict[str, Any]:
     return {**dict.fromkeys(names, part), "_http": {"metrics": part}}
 
 
-def test_the_default_limits_together_are_less_than_kubernetes_waits() -> None:
+def test_default_limits_fit_in_the_kubernetes_grace_period() -> None:
     settings = Settings()
     assert settings.shutdown_delay + settings.shutdown_grace + stopping.AFTERWARDS + stopping.SPARE <= 25
     assert Server(settings).longest_stop <= 25 < KUBERNETES
 
 
-def test_a_stop_ends_in_time_when_every_part_of_it_hangs() -> None:
+def test_shutdown_is_bounded_if_every_step_hangs() -> None:
     settings = Settings()
     taken = stop(settings, **hanging())
     assert settings.shutdown_grace < taken <= stopping.longest_stop(settings) < Server(settings).longest_stop
 
 
 @pytest.mark.parametrize("name", hanging())
-def test_a_stop_ends_in_time_when_one_part_of_it_hangs(name: str) -> None:
+def test_shutdown_is_bounded_if_one_step_hangs(name: str) -> None:
     settings = Settings(shutdown_delay=1, shutdown_grace=3)
     assert stop(settings, **{name: hanging()[name]}) <= stopping.longest_stop(settings)
 
 
-def test_each_step_has_time_for_the_steps_within_it() -> None:
+def test_each_step_has_time_for_its_inner_steps() -> None:
     assert LAST_WORDS < stopping.PORTS
     assert 2 * stopping.LAST_RESPONSES < stopping.PORTS
     assert stopping.PORTS < stopping.FRONT_ENDS - stopping.SPARE - 2 * REAPED
@@ -117,8 +117,8 @@ async def _fails() -> None:
     raise RuntimeError("no way")
 
 
-def test_a_step_that_fails_is_logged_and_the_next_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    asyncio.run(stopping.within(1, "closing", _fails()))
+def test_failing_step_is_logged_and_the_next_runs(caplog: pytest.LogCaptureFixture) -> None:
+    asyncio.run(stopping.run_within(1, "closing", _fails()))
     [record] = caplog.records
     assert record.getMessage() == "stopping: closing failed"
     assert record.exc_info is not None

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from inferstream.errors import InvalidSettings
-from inferstream.server.options import HttpOptions, http_options
-from inferstream.server.tls import certificates
+from inferstream.server.options import HttpOptions, parse_http_options
+from inferstream.server.tls import load_certificates
 from tests.certificates import Authority
 
 Options = dict[str, object]
@@ -21,14 +21,14 @@ def made(tmp_path: Path) -> Options:
 
 
 def found(options: Options, folder: Path):
-    return certificates(options, str(folder), "setting")
+    return load_certificates(options, str(folder), "setting")
 
 
-def test_without_options_there_is_no_tls(tmp_path: Path) -> None:
+def test_tls_is_off_by_default(tmp_path: Path) -> None:
     assert found({"backlog": 5}, tmp_path) is None
 
 
-def test_paths_are_relative_to_the_folder_and_tls_is_new_enough(
+def test_paths_are_relative_to_the_folder_and_tls_version_is_recent(
     made: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = found({"ssl_certfile": "one.pem", "ssl_keyfile": "one.key"}, tmp_path)
@@ -39,7 +39,7 @@ def test_paths_are_relative_to_the_folder_and_tls_is_new_enough(
     assert found(named, Path("/nowhere")) is not None
 
 
-def test_naming_an_authority_asks_for_client_certificates(made: Options, tmp_path: Path) -> None:
+def test_certificate_authority_requires_client_certificates(made: Options, tmp_path: Path) -> None:
     assert found({**made, "ssl_ca_certs": "ca.pem"}, tmp_path).context.verify_mode is ssl.CERT_REQUIRED
     optional = {**made, "ssl_ca_certs": "ca.pem", "ssl_cert_reqs": 1}
     assert found(optional, tmp_path).context.verify_mode is ssl.CERT_OPTIONAL
@@ -78,9 +78,15 @@ WRONG: dict[str, tuple[Callable[[Path], Options], str]] = {
     "a folder": (lambda _: {"ssl_certfile": "."}, "Is a directory"),
     "a key without a certificate": (lambda _: {"ssl_certfile": None}, 'needs "ssl_certfile"'),
     "a number": (lambda _: {"ssl_certfile": 5}, "must name a file"),
-    "another's key": (_other_key, "do not belong together"),
-    "a key with a password": (_locked_key, "ssl_keyfile_password is wrong or missing"),
-    "no PEM": (_text, "not in PEM form"),
+    "another's key": (
+        _other_key,
+        "belongs to another certificate; hint: name the key of this certificate in --tls-key",
+    ),
+    "a key with a password": (
+        _locked_key,
+        'its password is wrong or missing; hint: set "ssl_keyfile_password" in ',
+    ),
+    "no PEM": (_text, "not in PEM form; hint: name a file that begins with -----BEGIN"),
     "no authority in it": (lambda f: {"ssl_ca_certs": _text(f)["ssl_certfile"]}, "ssl_ca_certs"),
     "no cipher": (lambda _: {"ssl_ciphers": "none of these"}, "ssl_ciphers"),
     "no such requirement": (lambda _: {"ssl_cert_reqs": 7}, "ssl_cert_reqs"),
@@ -89,34 +95,34 @@ WRONG: dict[str, tuple[Callable[[Path], Options], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_named_in_one_line(made: Options, tmp_path: Path, case: str) -> None:
+def test_invalid_tls_option_is_named_in_one_line(made: Options, tmp_path: Path, case: str) -> None:
     changed, message = WRONG[case]
-    with pytest.raises(InvalidSettings, match=f"^setting: .*{message}") as raised:
+    with pytest.raises(InvalidSettings, match=f"^(setting: |certificate |key ).*{message}") as raised:
         found({**made, **changed(tmp_path)}, tmp_path)
     assert "\n" not in raised.value.message
 
 
-def test_a_key_with_a_password_is_read(made: Options, tmp_path: Path) -> None:
+def test_key_with_password_is_read(made: Options, tmp_path: Path) -> None:
     assert found({**made, **_locked_key(tmp_path), "ssl_keyfile_password": "right"}, tmp_path) is not None
 
 
-def test_a_changed_certificate_is_noticed_once_and_a_wrong_one_refused(made: Options, tmp_path: Path) -> None:
+def test_changed_certificate_is_reloaded_and_invalid_one_refused(made: Options, tmp_path: Path) -> None:
     loaded = found(made, tmp_path)
-    assert not loaded.changed()
+    assert not loaded.detect_change()
     Authority(tmp_path / "new").issue("one")
     for name in ("one.pem", "one.key"):
         os.replace(tmp_path / "new" / name, tmp_path / name)
-    assert [loaded.changed(), loaded.changed()] == [True, False]
+    assert [loaded.detect_change(), loaded.detect_change()] == [True, False]
     (tmp_path / "one.pem").write_text("no certificate")
     with pytest.raises(InvalidSettings):
-        loaded.changed()
+        loaded.detect_change()
     (tmp_path / "one.pem").unlink()
-    assert not loaded.changed()
+    assert not loaded.detect_change()
 
 
 def test_options_are_passed_on_or_named() -> None:
     given = {"backlog": 7, "headers": [["X-A", "b"]], "ssl_certfile": "x", "workers": 3}
-    assert http_options(given, "setting") == HttpOptions(backlog=7, headers=[("X-A", "b")])
+    assert parse_http_options(given, "setting") == HttpOptions(backlog=7, headers=[("X-A", "b")])
     for wrong in ({"no_such": 1}, {"backlog": "many"}, {"headers": [["X-A", "b\r\n"]]}, {"date_header": 1}):
         with pytest.raises(InvalidSettings, match=f'setting: "{next(iter(wrong))}"'):
-            http_options(wrong, "setting")
+            parse_http_options(wrong, "setting")

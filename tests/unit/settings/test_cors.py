@@ -9,9 +9,7 @@ from inferstream.settings import (
 )
 
 
-def test_cross_origin_rules_may_be_variables_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cors_settings_may_be_separate_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLSERVER_CORS_SETTINGS", '{"max_age": 5}')
     monkeypatch.setenv("MLSERVER_ALLOW_ORIGINS", '["https://a"]')
     cors = load_settings(tmp_path).cors_settings

@@ -10,7 +10,7 @@ MODEL = {"name": "m", "implementation": "m.M"}
 
 
 @pytest.mark.parametrize(("kind", "rest"), [(Settings, {}), (ModelSettings, MODEL)])
-def test_those_that_are_installed_are_allowed(
+def test_only_installed_dialects_are_allowed(
     kind: type[Settings], rest: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dialects, "plugins", lambda group: {"triton": 1, "esperanto": 2})

@@ -10,12 +10,14 @@ from inferstream.settings import (
     MODEL_SETTINGS_FILE,
     SETTINGS_FILE,
     ModelSettings,
+    Settings,
     load_model_settings,
     load_settings,
 )
+from inferstream.settings.environment import replaces_mlserver
 
 
-def test_home_and_variables_are_replaced_in_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_and_variables_are_expanded_in_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("WHERE", "/data")
     server = {"environments_dir": "~/envs", "logging_settings": "$WHERE/logging.json"}
@@ -36,7 +38,7 @@ def test_home_and_variables_are_replaced_in_paths(tmp_path: Path, monkeypatch: p
     assert found.environment_tarball == "/data/env.tar.gz"
 
 
-def test_uris_of_other_places_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_uris_are_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("X", "replaced")
     file = tmp_path / MODEL_SETTINGS_FILE
     file.write_text(json.dumps({"implementation": "m.M", "parameters": {"uri": "s3://bucket/$X"}}))
@@ -45,7 +47,7 @@ def test_uris_of_other_places_stay_as_they_are(tmp_path: Path, monkeypatch: pyte
     assert found.uri == "s3://bucket/$X"
 
 
-def test_an_env_file_of_its_own_is_read_instead_of_dotenv(tmp_path, monkeypatch) -> None:
+def test_configured_env_file_replaces_dotenv(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path(".env").write_text("MLSERVER_MODEL_IMPLEMENTATION=dot.Env\nMLSERVER_MODEL_PLATFORM=dot\n")
     Path("one.env").write_text("MLSERVER_MODEL_IMPLEMENTATION=one.Env\nMLSERVER_MODEL_NAME=one\n")
@@ -60,3 +62,26 @@ def test_an_env_file_of_its_own_is_read_instead_of_dotenv(tmp_path, monkeypatch)
     assert ModelSettings(_env_file=Path("one.env")).implementation_ == "changed.Env"
     monkeypatch.setenv("MLSERVER_MODEL_NAME", "variable")
     assert ModelSettings(_env_file="one.env").name == "variable"
+
+
+@pytest.mark.parametrize(
+    ("variables", "command", "replaces"),
+    [
+        ({}, "server", False),
+        ({}, "/opt/bin/mlserver", True),
+        ({"MLSERVER_HTTP_PORT": "8080"}, "server", True),
+        ({"MLSERVER_MODEL_NAME": "iris"}, "server", True),
+        ({"MLSERVER_HOST": "0.0.0.0", "MLSERVER_MODELS_DIR": "/mnt/models"}, "server", False),
+        ({"MLSERVER_SERVICE_HOST": "10.0.0.1", "MLSERVER_PORT": "tcp://10.0.0.1:80"}, "server", False),
+        ({"INFERSTREAM_HTTP_PORT": "8080"}, "server", False),
+    ],
+)
+def test_command_or_variable_of_mlserver_is_detected(
+    variables: dict[str, str], command: str, replaces: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [command, "start"])
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert replaces_mlserver() is replaces
+    assert Settings().allow_open_repository == ("local" if replaces else False)
+    assert Settings(allow_open_repository=False).allow_open_repository is False

@@ -9,7 +9,7 @@ from inferstream.settings import files
 from inferstream.settings.files import read_file
 
 
-def test_a_file_has_its_content_and_its_state(tmp_path: Path) -> None:
+def test_file_has_content_and_state(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.write_bytes(b"ab")
     path.chmod(0o600)
@@ -17,7 +17,7 @@ def test_a_file_has_its_content_and_its_state(tmp_path: Path) -> None:
     assert (content, status.st_size, status.st_mode & 0o777) == (b"ab", 2, 0o600)
 
 
-def test_what_is_no_small_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_special_or_large_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidSettings, match=r"there is no such file$"):
         read_file(tmp_path / "none")
     with pytest.raises(InvalidSettings, match="there is no such file; looked for /"):

@@ -24,7 +24,7 @@ def test_sizes_may_have_units() -> None:
         ({"idle_unload": 0.5}, True),
     ],
 )
-def test_models_that_may_leave_memory_have_one_front_end(given: dict[str, Any], limits: bool) -> None:
+def test_evictable_models_require_one_front_end(given: dict[str, Any], limits: bool) -> None:
     assert MemorySettings(**given).limits_memory is limits
     if not limits:
         assert MemorySettings(frontends=2, **given).frontends == 2
@@ -36,6 +36,6 @@ def test_models_that_may_leave_memory_have_one_front_end(given: dict[str, Any], 
 @pytest.mark.parametrize(
     "given", [{"max_memory": "many"}, {"max_memory": 0}, {"idle_unload": 0}, {"spare_workers": -1}]
 )
-def test_a_limit_that_is_none_is_refused(given: dict[str, Any]) -> None:
+def test_invalid_limit_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=next(iter(given))):
         MemorySettings(**given)

@@ -19,19 +19,19 @@ def _elsewhere(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_model_from_variables_alone(monkeypatch) -> None:
+def test_model_from_variables(monkeypatch) -> None:
     monkeypatch.setenv("MLSERVER_MODEL_IMPLEMENTATION", "m.M")
     assert ModelSettings().implementation_ == "m.M"
 
 
-def test_a_version_must_be_text(tmp_path) -> None:
+def test_version_must_be_a_string(tmp_path) -> None:
     file = tmp_path / MODEL_SETTINGS_FILE
     file.write_text('{"implementation": "m.M", "parameters": {"version": 1}}')
     with pytest.raises(InvalidSettings, match=r"parameters\.version"):
         load_model_settings(file)
 
 
-def test_an_implementation_may_be_set_as_a_class_or_as_its_path() -> None:
+def test_implementation_may_be_a_class_or_a_path() -> None:
     settings = ModelSettings(name="m", implementation="collections.OrderedDict")
     settings.implementation = Counter
     assert settings.implementation is Counter
@@ -40,7 +40,7 @@ def test_an_implementation_may_be_set_as_a_class_or_as_its_path() -> None:
     assert settings.implementation is OrderedDict
 
 
-def test_a_pool_of_its_own_gets_a_random_name_unless_it_has_one() -> None:
+def test_custom_pool_gets_a_random_name_unless_named() -> None:
     first, second = (ModelParameters(autogenerate_inference_pool_gid=True) for _ in range(2))
     names = {UUID(each.dict()["inference_pool_gid"]) for each in (first, second)}
     assert {name.version for name in names} == {4}

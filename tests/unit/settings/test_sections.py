@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import inferstream
-from inferstream import Settings, extensions
+from inferstream import Settings
 from inferstream.errors import InvalidSettings
-from inferstream.extensions import MODEL_SETTINGS, SETTINGS, Plugin
+from inferstream.extensions import loading
+from inferstream.extensions.entries import MODEL_SETTINGS, SETTINGS, Plugin
 from inferstream.plugins.kafka.settings import KafkaSettings
 from inferstream.settings import sections
 from inferstream.settings.descriptions import describe_fields
@@ -59,7 +60,7 @@ def join(installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return joined
 
 
-def test_the_types_and_the_reserved_names_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_types_and_reserved_names_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     import settings_types
 
@@ -67,7 +68,7 @@ def test_the_types_and_the_reserved_names_are_current(monkeypatch: pytest.Monkey
     assert settings_types.NAMES.read_text() == settings_types.render_names(), "run `make settings`"
 
 
-def test_fields_of_a_section_come_from_values_and_variables_and_are_described(
+def test_section_fields_are_read_from_values_and_variables_and_described(
     join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     composed = join("loud_marks: int = Field(default=1, ge=1)")
@@ -85,16 +86,14 @@ def test_fields_of_a_section_come_from_values_and_variables_and_are_described(
         composed(loud_marks=0)
 
 
-def test_fields_of_a_section_of_models_come_from_variables_of_models(
-    join, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model_section_fields_are_read_from_model_variables(join, monkeypatch: pytest.MonkeyPatch) -> None:
     composed = join("loud_marks: int = 1", "model_settings")
     monkeypatch.setenv("INFERSTREAM_MODEL_LOUD_MARKS", "2")
     settings = composed(implementation="m.M")
     assert (settings.loud_marks, settings.implementation_, settings.name) == (2, "m.M", "")
 
 
-def test_a_section_that_is_not_installed_has_its_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uninstalled_section_has_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     class Absent(Section):
         absent: int = 1
 
@@ -138,21 +137,21 @@ def test_a_section_that_is_not_installed_has_its_defaults(monkeypatch: pytest.Mo
         ("one: Nothing = 1", "settings", "Joined", "NameError: name 'Nothing' is not defined"),
     ],
 )
-def test_a_section_that_cannot_be_used_is_left_out(
+def test_unusable_section_is_skipped(
     join, caplog: pytest.LogCaptureFixture, field: str, group: str, name: str, reason: str
 ) -> None:
     composed = join(field, group, name)
     core = CoreSettings if group == "settings" else CoreModelSettings
     assert composed.model_fields.keys() >= core.model_fields.keys()
     assert not {"one", "HTTP_Port", "section"} & composed.model_fields.keys()
-    extensions.check_names(strict=False)
+    loading.check_names(strict=False)
     [record] = caplog.records
-    assert record.message == (f'package p: extension "loud", {group} "loud" (loud_section:{name}): {reason}')
+    assert record.message == (f'package p: extension "loud", {group} (loud_section:{name}): {reason}')
     with pytest.raises(InvalidSettings, match="package p: "):
-        extensions.check_names(strict=True)
+        loading.check_names(strict=True)
 
 
-def test_a_section_of_ours_that_cannot_be_used_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_builtin_section_prevents_startup(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = Plugin("inferstream", SETTINGS, "x", "os:path", "x")
     monkeypatch.setattr(sections, "plugins", lambda _: {"x": ours})
     with pytest.raises(
@@ -240,5 +239,5 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.mark.parametrize("row", range(len(ROWS)), ids=[f"{row[1]} {row[0]} {row[2]}" for row in ROWS])
-def test_a_setting_of_a_plug_in_of_ours_that_is_missing_ends_the_start(said: list[str], row: int) -> None:
+def test_missing_builtin_plugin_setting_prevents_startup(said: list[str], row: int) -> None:
     assert said[row] == ROWS[row][-1]

@@ -12,7 +12,7 @@ def _elsewhere(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_orchestrators_variables(tmp_path, monkeypatch) -> None:
+def test_orchestrator_variables_are_supported(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MLSERVER_LOAD_MODELS_AT_STARTUP", "false")
     monkeypatch.setenv("MLSERVER_GRPC_MAX_MESSAGE_LENGTH", "123")
     monkeypatch.setenv("MLSERVER_METRICS_ENDPOINT", "")
@@ -25,19 +25,21 @@ def test_orchestrators_variables(tmp_path, monkeypatch) -> None:
     assert settings.cors_settings.allow_origins == ["https://a"]
 
 
-def test_every_setting_says_what_it_is() -> None:
+def test_every_setting_has_a_description() -> None:
     for settings in (Settings, ModelSettings, ModelParameters):
         assert describe_fields(settings).keys() == settings.model_fields.keys()
 
 
-def test_schemas_have_the_descriptions() -> None:
+def test_schemas_have_descriptions() -> None:
     document = ModelSettings.model_json_schema()
-    assert document["properties"]["implementation"]["description"] == "Import path of the MLModel subclass."
+    assert document["properties"]["implementation"]["description"].startswith(
+        "Import path of your MLModel subclass"
+    )
     parameters = document["$defs"]["ModelParameters"]["properties"]
     assert parameters["version"]["description"] == "Version that clients address as /versions/{version}."
 
 
-def test_options_passed_on_have_mlservers_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passed_through_options_have_mlserver_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLSERVER_CUSTOM_REST_SERVER_SETTINGS", '{"backlog": 3}')
     assert Settings().custom_rest_server_settings == {"backlog": 3}
     settings = Settings(_custom_rest_server_settings={"backlog": 9})
@@ -59,11 +61,11 @@ def test_options_passed_on_have_mlservers_names(monkeypatch: pytest.MonkeyPatch)
         ([1, 2], "dictionary|object"),
     ],
 )
-def test_wrong_buckets_are_refused(buckets, why) -> None:
+def test_invalid_buckets_are_refused(buckets, why) -> None:
     with pytest.raises(InvalidSettings, match=rf"(?s)metrics_buckets.*({why})"):
         load_settings(".", {"metrics_buckets": buckets})
 
 
-def test_buckets_can_come_from_the_environment(monkeypatch) -> None:
+def test_buckets_are_read_from_the_environment(monkeypatch) -> None:
     monkeypatch.setenv("INFERSTREAM_METRICS_BUCKETS", '{"between_items": [0.00001, 0.0001]}')
     assert load_settings(".").metrics_buckets == {"between_items": (0.00001, 0.0001)}

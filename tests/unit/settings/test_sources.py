@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from inferstream.settings import (
     load_model_settings,
     load_settings,
 )
-from inferstream.settings.sources import ConflictingSettings
+from inferstream.settings.sources import ConflictingSettings, read_json
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +22,7 @@ def _elsewhere(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_flags_file_ours_theirs_dotenv_default(tmp_path, monkeypatch) -> None:
+def test_precedence_is_flags_file_variables_dotenv_defaults(tmp_path, monkeypatch) -> None:
     def port() -> int:
         return load_settings(tmp_path).http_port
 
@@ -37,7 +38,7 @@ def test_flags_file_ours_theirs_dotenv_default(tmp_path, monkeypatch) -> None:
     assert load_settings(tmp_path, {"http_port": 5}).http_port == 5
 
 
-def test_the_environment_fills_what_a_models_file_leaves_open(tmp_path, monkeypatch) -> None:
+def test_environment_fills_fields_missing_in_the_model_file(tmp_path, monkeypatch) -> None:
     file = tmp_path / MODEL_SETTINGS_FILE
     file.write_text('{"implementation": "m.M", "parameters": {"custom": 1}}')
     monkeypatch.setenv("MLSERVER_MODEL_NAME", "named")
@@ -49,7 +50,7 @@ def test_the_environment_fills_what_a_models_file_leaves_open(tmp_path, monkeypa
     assert settings.parameters.custom == 1
 
 
-def test_every_fault_is_named_at_once(tmp_path) -> None:
+def test_every_error_is_reported_at_once(tmp_path) -> None:
     (tmp_path / "settings.json").write_text('{"http_port": -1, "debug": "perhaps"}')
     with pytest.raises(InvalidSettings) as failure:
         load_settings(tmp_path)
@@ -68,7 +69,7 @@ def test_every_fault_is_named_at_once(tmp_path) -> None:
         ("[]", "JSON object"),
     ],
 )
-def test_a_fault_names_file_and_field_in_one_line(tmp_path, settings: str, named: str) -> None:
+def test_error_names_file_and_field_in_one_line(tmp_path, settings: str, named: str) -> None:
     (tmp_path / "settings.json").write_text(settings)
     with pytest.raises(InvalidSettings) as failure:
         load_settings(tmp_path)
@@ -77,7 +78,7 @@ def test_a_fault_names_file_and_field_in_one_line(tmp_path, settings: str, named
     assert "\n" not in failure.value.message
 
 
-def test_files_that_are_none_are_refused(tmp_path) -> None:
+def test_invalid_files_are_refused(tmp_path) -> None:
     import os
 
     fifo = tmp_path / MODEL_SETTINGS_FILE
@@ -170,7 +171,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_field_is_known(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_field_is_recognized(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "inferstream.settings"):
         server = load_settings(folder)
         model = load_model_settings(folder / MODEL_SETTINGS_FILE)
@@ -186,7 +187,7 @@ def test_every_field_is_known(folder: Path, caplog: pytest.LogCaptureFixture) ->
     assert dumped == MODEL
 
 
-def test_what_is_without_effect_is_named_in_one_warning(
+def test_settings_without_effect_are_named_in_one_warning(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "inferstream.settings"):
@@ -194,27 +195,60 @@ def test_what_is_without_effect_is_named_in_one_warning(
         load_model_settings(folder / MODEL_SETTINGS_FILE)
 
     (model,) = caplog.messages
-    assert model == f'{folder / MODEL_SETTINGS_FILE}: understood and without effect: "warm_workers"'
+    assert model == f'{folder / MODEL_SETTINGS_FILE}: accepted but without effect: "warm_workers"'
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_a_file_from_windows_is_read(tmp_path, mark: bytes, end: bytes) -> None:
+def test_windows_file_is_read(tmp_path, mark: bytes, end: bytes) -> None:
     (tmp_path / SETTINGS_FILE).write_bytes(mark + b"{" + end + b'"http_port": 4' + end + b"}")
     (tmp_path / MODEL_SETTINGS_FILE).write_bytes(mark + b"{" + end + b'"implementation": "m.M"}')
     assert load_settings(tmp_path).http_port == 4
     assert load_model_settings(tmp_path / MODEL_SETTINGS_FILE).implementation_ == "m.M"
 
 
+@pytest.mark.parametrize(
+    "variable", ["INFERSTREAM_OBJECTIVES", "MLSERVER_OBJECTIVES", "inferstream_objectives"]
+)
+def test_non_json_variable_is_named(tmp_path, monkeypatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "chat")
+    expected = f"environment: {variable.upper()}: line 1 column 1: not valid JSON: no JSON value; hint: "
+    with pytest.raises(InvalidSettings, match=f"^{re.escape(expected)}"):
+        load_settings(tmp_path)
+
+
+def test_invalid_key_in_a_variable_is_not_attributed_to_the_file(tmp_path, monkeypatch) -> None:
+    (tmp_path / SETTINGS_FILE).write_text('{"objectives": {"chat": 1}}')
+    monkeypatch.setenv("INFERSTREAM_OBJECTIVES", '{"batch": 10}')
+    with pytest.raises(InvalidSettings, match=r'^environment: INFERSTREAM_OBJECTIVES: field "batch": '):
+        load_settings(tmp_path)
+    (tmp_path / SETTINGS_FILE).write_text('{"objectives": {"batch": 11}}')
+    with pytest.raises(InvalidSettings, match=r'settings\.json: field "objectives\.batch": .* got 11'):
+        load_settings(tmp_path)
+
+
+def test_invalid_value_names_its_source(tmp_path, monkeypatch) -> None:
+    (tmp_path / SETTINGS_FILE).write_text('{"frontends": -1, "http_port": 5, "objectives": {"chat": 0}}')
+    monkeypatch.setenv("INFERSTREAM_GRPC_PORT", "-2")
+    with pytest.raises(InvalidSettings) as refused:
+        load_settings(tmp_path, {"http_port": -3}, {"http_port": "--http-port"})
+    assert {re.sub(r": must be (.*, got )?", " ", each) for each in refused.value.message.split("; ")} == {
+        "--http-port -3 at least 0",
+        "environment: INFERSTREAM_GRPC_PORT '-2'",
+        f'{tmp_path / SETTINGS_FILE}: field "frontends" -1',
+        'field "objectives.chat" 0',
+    }
+
+
 @pytest.mark.parametrize("variable", ["INFERSTREAM_GRPC_PORT", "MLSERVER_GRPC_PORT"])
-def test_the_address_of_a_service_of_kubernetes_is_no_port(tmp_path, monkeypatch, caplog, variable) -> None:
+def test_kubernetes_service_address_is_not_a_port(tmp_path, monkeypatch, caplog, variable) -> None:
     monkeypatch.setenv(variable, "tcp://10.96.0.1:8081")
     monkeypatch.setattr(logging.getLogger("inferstream"), "propagate", True)
     with caplog.at_level(logging.WARNING, "inferstream.settings"):
         assert load_settings(tmp_path).grpc_port == 8081
-    assert f"environment: {variable} is ignored: Kubernetes sets it" in caplog.text
+    assert f"environment: {variable} ignored: Kubernetes sets it" in caplog.text
     monkeypatch.setenv(variable, "tcp")
-    with pytest.raises(InvalidSettings, match="grpc_port"):
+    with pytest.raises(InvalidSettings, match=f"^environment: {variable}: must be an integer"):
         load_settings(tmp_path)
 
 
@@ -228,7 +262,7 @@ def test_the_address_of_a_service_of_kubernetes_is_no_port(tmp_path, monkeypatch
         ({"cors_settings": {"allow_origin": []}}, '"allow_origins"'),
     ],
 )
-def test_strict_refuses_what_is_unknown_in_the_servers_file(
+def test_strict_mode_refuses_unknown_settings_in_the_server_file(
     tmp_path, caplog, values: dict[str, object], named: str
 ) -> None:
     caplog.set_level(logging.WARNING, "inferstream.settings")
@@ -242,7 +276,7 @@ def test_strict_refuses_what_is_unknown_in_the_servers_file(
 
 
 @pytest.mark.parametrize("prefix", ["INFERSTREAM_", "MLSERVER_"])
-def test_strict_refuses_an_unknown_variable(tmp_path, monkeypatch, prefix: str) -> None:
+def test_strict_mode_refuses_an_unknown_variable(tmp_path, monkeypatch, prefix: str) -> None:
     monkeypatch.setenv(f"{prefix}MAX_BODDY_BYTES", "5")
     monkeypatch.setenv(f"{prefix}STRICT", "true")
     with pytest.raises(InvalidSettings, match=f"{prefix}MAX_BODY_BYTES"):
@@ -259,22 +293,30 @@ def test_strict_refuses_an_unknown_variable(tmp_path, monkeypatch, prefix: str) 
         ({"parameters": {"verison": "1"}}, 'did you mean "version"'),
     ],
 )
-def test_a_model_keeps_the_faults_of_its_file(tmp_path, values: dict[str, object], named: str) -> None:
+def test_model_keeps_the_errors_of_its_file(tmp_path, values: dict[str, object], named: str) -> None:
     file = tmp_path / MODEL_SETTINGS_FILE
     file.write_text(json.dumps({"implementation": "m.M", **values}))
     [fault] = load_model_settings(file).faults
     assert named in fault
 
 
-def test_parameters_of_a_runtime_are_no_faults(tmp_path) -> None:
+def test_runtime_parameters_are_not_errors(tmp_path) -> None:
     file = tmp_path / MODEL_SETTINGS_FILE
     file.write_text('{"implementation": "m.M", "parameters": {"custom": 1, "extra": {"max_batch_size": 1}}}')
     assert load_model_settings(file).faults == ()
 
 
-def test_settings_that_exclude_each_other_are_named_without_a_dump(tmp_path) -> None:
+def test_mutually_exclusive_settings_are_named_without_a_dump(tmp_path) -> None:
     (tmp_path / SETTINGS_FILE).write_text('{"frontends": 2, "idle_unload": 60}')
     with pytest.raises(ConflictingSettings) as refused:
         load_settings(tmp_path)
     assert refused.value.message.startswith(f"{tmp_path / SETTINGS_FILE}: idle_unload: need frontends 1")
     assert "{" not in refused.value.message
+
+
+@pytest.mark.parametrize("text", [b'{"a": %s}' % (b"1" * 5000), b"[" * 20_000, b'{"a": "\xff"}'])
+def test_unreadable_json_is_an_error_that_names_the_file(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(text)
+    with pytest.raises(InvalidSettings, match=f"{path}: not a JSON text"):
+        read_json(path)

@@ -17,5 +17,5 @@ from inferstream.settings.versions import newest
         (["v9", "v10"], "v9"),
     ],
 )
-def test_the_newest_does_not_depend_on_the_order(versions: list[str | None], highest: str | None) -> None:
+def test_newest_version_is_independent_of_order(versions: list[str | None], highest: str | None) -> None:
     assert {newest(order) for order in itertools.permutations(versions)} == {highest}

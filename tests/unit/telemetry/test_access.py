@@ -15,14 +15,14 @@ class M(MLModel):
         return self.encode_response(["x"])
 
 
-def test_a_record_is_made_of_its_fields_again_and_the_rest_is_empty() -> None:
+def test_record_round_trips_and_missing_fields_are_empty() -> None:
     told = record(error="why", principal="ann", request_id="r")
     assert AccessRecord.from_fields({"time": told.time, **told.fields()}) == told
     other = AccessRecord.from_fields({"model": "m", "ms": 1.5, "unknown": 1})
     assert (other.model, other.seconds, other.items, other.version) == ("m", 0.0015, 0, "")
 
 
-async def test_a_model_has_the_stage_while_somebody_follows_and_new_models_too() -> None:
+async def test_all_models_have_the_stage_while_there_is_a_subscriber() -> None:
     async with testing.run(M) as client:
         registry = client.application._backend.registry
         served = registry.get("M")
@@ -48,8 +48,8 @@ async def test_a_model_has_the_stage_while_somebody_follows_and_new_models_too()
             await client.infer("nope", a=1)
 
 
-async def test_a_slow_subscriber_loses_records_and_learns_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WAITING", 10)
+async def test_slow_subscriber_loses_records_and_gets_their_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING", 10)
     lines = AccessLines()
     subscribers = Subscribers(lines)
     slow, failures = subscribers.open(None, errors=False), subscribers.open("add", errors=True)
@@ -66,7 +66,7 @@ async def test_a_slow_subscriber_loses_records_and_learns_how_many(monkeypatch: 
     assert await slow.read(60.0) == ([], 0)
 
 
-async def test_only_the_first_and_the_last_subscriber_change_anything() -> None:
+async def test_only_first_and_last_subscriber_change_the_state() -> None:
     lines = AccessLines()
     subscribers = Subscribers(lines)
     changes: list[bool] = []
@@ -77,7 +77,7 @@ async def test_only_the_first_and_the_last_subscriber_change_anything() -> None:
     subscribers.close(second)
     assert not lines.on
     assert changes == [True, False]
-    for _ in range(module.MOST_SUBSCRIBERS):
+    for _ in range(module.MAX_SUBSCRIBERS):
         assert not subscribers.full
         subscribers.open(None, errors=False)
     assert subscribers.full

@@ -22,7 +22,7 @@ class Lines(BackgroundWriter[str]):
         self.written += batch
 
 
-def test_what_waits_is_written_at_the_end_and_a_stuck_target_is_not_waited_for() -> None:
+def test_pending_records_are_flushed_without_waiting_for_a_stuck_target() -> None:
     written, stuck = Lines(), Lines()
     written.go.set()
     for each in (written, stuck):
@@ -35,7 +35,7 @@ def test_what_waits_is_written_at_the_end_and_a_stuck_target_is_not_waited_for()
     written.close()
 
 
-def test_a_server_that_ends_at_once_writes_its_last_records() -> None:
+def test_immediately_exiting_server_writes_its_last_records() -> None:
     code = (
         "from tests.unit.telemetry.test_background import Lines\n"
         "from inferstream.cli import start\n"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-import inferstream.server.rest.dialects.openai.dialect  # noqa: F401  # it says how lines name it
+import inferstream.plugins.text.openai.dialect  # noqa: F401  # it says how lines name it
 from inferstream.telemetry import console
 from inferstream.telemetry.access import AccessLines, AccessRecord, log
 from inferstream.telemetry.console import (
@@ -60,27 +60,27 @@ def record(**changes: object) -> AccessRecord:
         ),
     ],
 )
-def test_a_line_has_face_model_status_time_and_items(changes: dict, shown: list[str]) -> None:
+def test_line_has_transport_model_status_time_and_items(changes: dict, shown: list[str]) -> None:
     line = access_line(record(**changes), colours=False)
     positions = [line.index(part) for part in shown]
     assert positions == sorted(positions), line
     assert line.isprintable()
 
 
-def test_text_of_clients_cannot_control_the_terminal() -> None:
+def test_client_text_cannot_control_the_terminal() -> None:
     evil = "x\n12:00:00 REST forged\x1b[31m"
     line = access_line(record(model=evil, principal=evil, error=evil), colours=False)
     assert line.isprintable()
     assert "\\x1b" in line
 
 
-def test_colours_are_those_of_the_status() -> None:
+def test_colours_follow_the_status() -> None:
     assert "\x1b[32mok" in access_line(record(), colours=True)
     assert "\x1b[31minternal" in access_line(record(status="internal"), colours=True)
     assert "\x1b[33minvalid" in access_line(record(status="invalid"), colours=True)
 
 
-def test_a_formatter_shows_what_the_log_sends_as_the_terminal_of_the_server() -> None:
+def test_formatter_matches_the_terminal_output_of_the_server() -> None:
     told = record(face="openai", version="7", error="why", seconds=0.5)
     formatter = AccessFormatter(io.StringIO())
     assert formatter.format({"time": told.time, **told.fields()}) == access_line(told, colours=False)
@@ -95,7 +95,7 @@ def pipe() -> Iterator[tuple[int, int]]:
         os.close(descriptor)
 
 
-def test_lines_are_written_by_a_thread_and_at_the_end(pipe: tuple[int, int]) -> None:
+def test_lines_are_written_by_a_thread_and_flushed_at_exit(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     shown = Console(writing, colours=False)
     shown.put(record())
@@ -106,11 +106,11 @@ def test_lines_are_written_by_a_thread_and_at_the_end(pipe: tuple[int, int]) -> 
     assert b"last" in os.read(reading, 1000)
 
 
-def test_a_terminal_that_takes_nothing_holds_nobody_up_and_lines_are_dropped_and_counted(
+def test_blocked_terminal_drops_and_counts_lines(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "LAST_LINES", 0.01)
-    monkeypatch.setattr(console, "MOST_WAITING", 50)
+    monkeypatch.setattr(console, "MAX_WAITING", 50)
     reading, writing = pipe
     os.set_blocking(writing, False)
     try:
@@ -130,7 +130,7 @@ def test_a_terminal_that_takes_nothing_holds_nobody_up_and_lines_are_dropped_and
         read += os.read(reading, 65536).lstrip(b"x")
 
 
-def test_the_log_of_the_console_needs_no_handler_twice() -> None:
+def test_console_log_needs_no_second_handler() -> None:
     lines = AccessLines()
     seen: list[AccessRecord] = []
     changes: list[bool] = []
@@ -141,7 +141,7 @@ def test_the_log_of_the_console_needs_no_handler_twice() -> None:
     assert (len(seen), changes, lines.on) == (1, [True, False], False)
 
 
-def test_a_record_of_the_logger_has_its_fields(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_record_has_its_fields(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "inferstream.access"):
         log(record(principal="ann"))
     (found,) = caplog.records
@@ -157,7 +157,7 @@ def test_a_record_of_the_logger_has_its_fields(caplog: pytest.LogCaptureFixture)
     }
 
 
-def test_records_are_short_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_short_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     def shown(level: int, name: str = "inferstream.server") -> str:
         made = logging.LogRecord(name, level, "", 0, "said %s", ("x\n",), None)
         return TerminalFormatter(colours=False).format(made)[9:]

@@ -12,10 +12,10 @@ from inferstream.telemetry.logs import JSONFormatter, LineFormatter
 from .test_logs import record
 
 
-def test_a_record_has_the_span_and_the_request_of_its_call(monkeypatch) -> None:
+def test_record_has_the_span_and_request_of_its_call(monkeypatch) -> None:
     assert not context.call_fields()
     monkeypatch.setattr(context, "_current_span", context._current_span)
-    context.trace_by(lambda: ("0af7", "b7ad"))
+    context.set_span_source(lambda: ("0af7", "b7ad"))
     token = request_id_var.set("mine ] ERROR - 7")
     try:
         found = json.loads(JSONFormatter().format(record("x")))
@@ -32,7 +32,7 @@ def test_a_record_has_the_span_and_the_request_of_its_call(monkeypatch) -> None:
     assert LineFormatter().format(record("hello")).endswith("hello [trace_id=0af7 span_id=b7ad]")
 
 
-def test_the_model_is_that_of_the_innermost_code_and_nobodys_afterwards() -> None:
+def test_model_context_is_the_innermost_and_is_reset() -> None:
     def running() -> tuple[str, str]:
         return context.model_var.get()
 
@@ -44,7 +44,7 @@ def test_the_model_is_that_of_the_innermost_code_and_nobodys_afterwards() -> Non
     assert running() == ("", "")
 
 
-async def test_tasks_beside_each_other_have_models_of_their_own() -> None:
+async def test_concurrent_tasks_have_separate_models() -> None:
     async def name(model: str) -> str:
         with context.model_context(model, None):
             await asyncio.sleep(0)

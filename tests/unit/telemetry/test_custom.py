@@ -16,7 +16,7 @@ def counts(metrics: CustomMetrics) -> dict[tuple[str, str, str], float]:
     }
 
 
-def test_a_value_is_that_of_the_model_whose_code_runs() -> None:
+def test_value_is_labelled_with_the_running_model() -> None:
     metrics = CustomMetrics()
     for model, version in (("a", "1"), ("a", "1"), ("b", None)):
         with model_context(model, version):
@@ -24,7 +24,7 @@ def test_a_value_is_that_of_the_model_whose_code_runs() -> None:
     assert counts(metrics) == {("depth", "a", "1"): 2, ("depth", "b", ""): 1}
 
 
-def test_a_metric_is_registered_once_with_its_first_description() -> None:
+def test_metric_is_registered_once_with_its_first_description() -> None:
     metrics = CustomMetrics()
     first = metrics.register("depth", "How deep")
     assert metrics.register("depth", "Another text") is first is metrics.get("depth")
@@ -32,7 +32,7 @@ def test_a_metric_is_registered_once_with_its_first_description() -> None:
     assert metrics.get("width") is None
 
 
-def test_nobody_else_may_log() -> None:
+def test_only_model_code_may_log_metrics() -> None:
     metrics = CustomMetrics()
     with pytest.raises(RuntimeError, match="can only be logged by a model's own code"):
         metrics.log(depth=1)
@@ -45,14 +45,14 @@ class Sink:
     def __init__(self) -> None:
         self.told: list[tuple[object, ...]] = []
 
-    def registered(self, name: str, description: str) -> None:
+    def register(self, name: str, description: str) -> None:
         self.told.append(("registered", name, description))
 
-    def logged(self, model: str, version: str, values: dict[str, float]) -> None:
+    def log(self, model: str, version: str, values: dict[str, float]) -> None:
         self.told.append(("logged", model, version, values))
 
 
-def test_in_a_worker_the_server_is_told_and_nothing_is_counted_here() -> None:
+def test_worker_sends_metrics_to_the_server() -> None:
     metrics, sink = CustomMetrics(), Sink()
     metrics.sink = sink
     metrics.register("depth", "How deep")
@@ -66,7 +66,7 @@ def test_in_a_worker_the_server_is_told_and_nothing_is_counted_here() -> None:
     assert counts(metrics) == {}
 
 
-def test_a_value_that_is_no_number_is_not_told() -> None:
+def test_non_numeric_value_is_not_sent() -> None:
     metrics, sink = CustomMetrics(), Sink()
     metrics.sink = sink
     with model_context("m", None), pytest.raises(ValueError, match="deep"):

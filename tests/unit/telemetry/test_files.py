@@ -32,7 +32,7 @@ def files(tmp_path: Path):
 def work(files: MetricFiles) -> int:
     """A worker from its start to its end; returns its process id."""
     child = subprocess.Popen([sys.executable, "-c", WORKER], env={**os.environ, **files.variables()})
-    files.started(child.pid)
+    files.add_worker(child.pid)
     assert child.wait(30) == 0
     return child.pid
 
@@ -42,7 +42,7 @@ def samples(files: MetricFiles) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", ["PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir"])
-def test_a_folder_that_the_environment_names_is_made(
+def test_folder_from_the_environment_is_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv(name, str(tmp_path / "left" / "over"))
@@ -54,20 +54,20 @@ def test_a_folder_that_the_environment_names_is_made(
         MetricFiles(None)
 
 
-def test_without_workers_there_is_nothing(tmp_path: Path) -> None:
+def test_no_files_exist_without_workers(tmp_path: Path) -> None:
     files = MetricFiles(str(tmp_path / "metrics"))
     assert list(files.collect()) == []
-    files.started(1)
-    files.ended(1)
+    files.add_worker(1)
+    files.mark_dead(1)
     files.close()
     assert not (tmp_path / "metrics").exists()
 
 
-def test_counters_go_on_when_a_worker_follows_another(files: MetricFiles) -> None:
+def test_counters_continue_across_worker_restarts(files: MetricFiles) -> None:
     first = work(files)
     assert samples(files)["test_files_asked_total"] == 3
     assert samples(files)["test_files_depth"] == 7
-    files.ended(first)
+    files.mark_dead(first)
     assert samples(files)["test_files_asked_total"] == 3
     assert "test_files_depth" not in samples(files)
 
@@ -78,7 +78,7 @@ def test_counters_go_on_when_a_worker_follows_another(files: MetricFiles) -> Non
     assert len(list(Path(files.variables()["PROMETHEUS_MULTIPROC_DIR"]).glob("counter_*"))) == 1
 
 
-def test_workers_beside_each_other_are_added_up(files: MetricFiles) -> None:
+def test_concurrent_workers_are_summed(files: MetricFiles) -> None:
     work(files)
     work(files)
     assert samples(files)["test_files_asked_total"] == 6
@@ -100,7 +100,7 @@ def server(root: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def test_the_folder_of_a_killed_server_is_removed_by_the_next_one(tmp_path: Path) -> None:
+def test_folder_of_a_killed_server_is_removed_by_the_next(tmp_path: Path) -> None:
     with server(tmp_path) as killed, server(tmp_path) as living:
         gone, kept = (Path(each.stdout.readline().strip()) for each in (killed, living))
         (gone / "counter_1.db").write_bytes(b"x")
@@ -117,7 +117,7 @@ def test_the_folder_of_a_killed_server_is_removed_by_the_next_one(tmp_path: Path
         living.communicate(timeout=10)
 
 
-def test_a_folder_that_cannot_be_locked_is_nobody_elses(
+def test_unlockable_folder_is_not_removed_by_other_servers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -138,21 +138,21 @@ def test_a_folder_that_cannot_be_locked_is_nobody_elses(
 @pytest.mark.parametrize(
     "damage", [b"", b"\x64" + bytes(3) + b"\xff" * 96, b"\x64" + bytes(7) + b"\x08" + bytes(99)]
 )
-def test_a_damaged_file_hides_the_workers_and_not_the_scrape(files: MetricFiles, damage: bytes) -> None:
+def test_damaged_file_hides_worker_metrics_but_not_the_scrape(files: MetricFiles, damage: bytes) -> None:
     work(files)
     folder = Path(files.variables()["PROMETHEUS_MULTIPROC_DIR"])
     next(folder.glob("counter_*")).write_bytes(damage)
     assert samples(files) == {}
 
 
-def test_a_folder_that_cannot_be_made_costs_the_metrics_alone(tmp_path: Path) -> None:
+def test_uncreatable_folder_only_disables_the_metrics(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     files = MetricFiles(str(tmp_path / "file" / "below"))
     assert files.variables() == {}
     assert list(files.collect()) == []
 
 
-def test_what_is_counted_here_and_in_workers_is_one_family(files: MetricFiles) -> None:
+def test_server_and_worker_metrics_are_one_family(files: MetricFiles) -> None:
     counter = Counter("test_files_asked", "Asked", ["who"])
     try:
         counter.labels("me").inc(1)

@@ -57,7 +57,7 @@ def use(monkeypatch: pytest.MonkeyPatch, **modules: ModuleType | None) -> None:
         monkeypatch.setitem(sys.modules, name, modules.get(name))
 
 
-def test_nvml_tells_the_memory_of_every_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvml_reports_memory_of_every_device(monkeypatch: pytest.MonkeyPatch) -> None:
     library = nvml()
     use(monkeypatch, pynvml=library, torch=torch())
     collector = GpuMemory()
@@ -67,7 +67,7 @@ def test_nvml_tells_the_memory_of_every_device(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("library", [None, nvml(driver=False)], ids=["without nvml", "without driver"])
-def test_torch_tells_the_devices_that_it_uses(
+def test_torch_reports_the_devices_it_uses(
     monkeypatch: pytest.MonkeyPatch, library: ModuleType | None
 ) -> None:
     use(monkeypatch, pynvml=library, torch=torch())
@@ -76,7 +76,7 @@ def test_torch_tells_the_devices_that_it_uses(
     assert scraped(GpuMemory()) == {}
 
 
-def test_torch_is_never_imported_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_is_not_imported_for_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch)
     monkeypatch.delitem(sys.modules, "torch")
     assert scraped(GpuMemory()) == {}
@@ -84,7 +84,7 @@ def test_torch_is_never_imported_for_it(monkeypatch: pytest.MonkeyPatch) -> None
     assert [family.name for family in GpuMemory().collect()] == [USED, TOTAL]
 
 
-def test_a_device_that_is_lost_costs_one_line_and_not_the_scrape(
+def test_lost_device_logs_one_line_and_keeps_the_scrape(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     use(monkeypatch, pynvml=nvml(readable=False))

@@ -9,7 +9,6 @@ import threading
 import msgspec
 import pytest
 
-from inferstream.telemetry import background
 from inferstream.telemetry.lines import LineFile
 
 
@@ -36,7 +35,7 @@ def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_records_keep_their_order_and_earlier_ones_stay(path):
+def test_records_keep_their_order_and_previous_content(path):
     for start in (0, 3000):
         log = Lines(str(path))
         for i in range(3000):
@@ -65,8 +64,8 @@ class Disk:
         return self.write(descriptor, text[:outcome])
 
 
-def test_a_slow_disk_loses_records_and_counts_them(path, monkeypatch):
-    monkeypatch.setattr(background, "MOST", 10)
+def test_slow_disk_drops_and_counts_records(path, monkeypatch):
+    monkeypatch.setattr(LineFile, "capacity", 10)
     disk = Disk(monkeypatch)
     disk.open.clear()
     log = Lines(str(path))
@@ -81,7 +80,7 @@ def test_a_slow_disk_loses_records_and_counts_them(path, monkeypatch):
     assert written[1] == {"time": 1e9 + 1, "dropped": 20}
 
 
-def test_a_full_disk_stops_nothing_and_is_said_once(path, monkeypatch, caplog):
+def test_full_disk_is_reported_once_without_stopping(path, monkeypatch, caplog):
     disk = Disk(monkeypatch)
     disk.outcomes = [OSError(28, "No space left on device"), OSError(28, "No space left on device"), 20]
     log = Lines(str(path))
@@ -89,15 +88,15 @@ def test_a_full_disk_stops_nothing_and_is_said_once(path, monkeypatch, caplog):
         log.put(record(i))
         disk.arrived.acquire()
     log.close()
-    assert [each.levelno for each in caplog.records if "not written" in each.message][:1] == [logging.ERROR]
+    assert [each.levelno for each in caplog.records if "note failed" in each.message][:1] == [logging.ERROR]
     torn, dropped, last = path.read_text().splitlines()
     assert len(torn) == 20
     assert json.loads(dropped)["dropped"] == 3
     assert json.loads(last)["request_id"] == "r3"
-    assert "is written again" in caplog.text
+    assert "writing the note works again" in caplog.text
 
 
-def test_a_file_that_was_moved_away_is_begun_again(path):
+def test_moved_file_is_recreated(path):
     log = Lines(str(path))
     path.rename(f"{path}.1")
     log.put(record())
@@ -105,7 +104,7 @@ def test_a_file_that_was_moved_away_is_begun_again(path):
     assert [line["request_id"] for line in lines(path)] == ["r0"]
 
 
-def test_a_file_of_ours_is_read_by_its_owner_alone_and_one_of_others_stays_as_it_is(path):
+def test_new_file_is_private_and_existing_file_keeps_its_mode(path):
     Lines(str(path)).close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o644)
@@ -113,9 +112,9 @@ def test_a_file_of_ours_is_read_by_its_owner_alone_and_one_of_others_stays_as_it
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
-def test_what_a_record_has_at_the_end_is_written_too(path):
+def test_pending_records_are_written_on_close(path):
     class Ending(Lines):
-        def unfinished(self):
+        def pending_records(self):
             return [record(7)]
 
     log = Ending(str(path))
@@ -124,7 +123,7 @@ def test_what_a_record_has_at_the_end_is_written_too(path):
     assert [line["request_id"] for line in lines(path)] == ["r0", "r7"]
 
 
-def test_a_record_that_cannot_be_written_takes_none_of_the_others(path, caplog):
+def test_unwritable_record_does_not_affect_others(path, caplog):
     log = Lines(str(path))
     log.put(Noted(1e9, object()))
     log.close()
@@ -132,4 +131,4 @@ def test_a_record_that_cannot_be_written_takes_none_of_the_others(path, caplog):
     log.put(record(1))
     log.close()
     assert [line["request_id"] for line in lines(path)] == ["r1"]
-    assert "the note is not written: TypeError: " in caplog.text
+    assert "writing the note failed: TypeError: " in caplog.text

@@ -18,19 +18,19 @@ def record(message: str, error: BaseException | None = None) -> logging.LogRecor
     return logging.LogRecord("inferstream.x", logging.INFO, "f", 1, message, (), info)
 
 
-def test_a_message_cannot_start_a_line_of_its_own() -> None:
+def test_message_cannot_start_a_new_line() -> None:
     line = LineFormatter().format(record(EVIL))
     assert line.isprintable()
     assert "\\r\\nfake record" in line
 
 
-def test_a_tracebacks_lines_are_indented_and_escaped() -> None:
+def test_traceback_lines_are_indented_and_escaped() -> None:
     lines = LineFormatter().format(record("failed", ValueError(EVIL))).split("\n")
     assert all(line.startswith("  ") for line in lines[1:])
     assert all(line.isprintable() for line in lines)
 
 
-def test_a_structured_record_is_one_json_object_with_the_model() -> None:
+def test_structured_record_is_a_json_object_with_the_model() -> None:
     with model_context("m", "1"):
         text = JSONFormatter().format(record(EVIL, ValueError("x")))
     assert "\n" not in text
@@ -40,7 +40,7 @@ def test_a_structured_record_is_one_json_object_with_the_model() -> None:
     assert "ValueError" in found["exception"]
 
 
-def test_a_line_names_the_model_whose_code_runs() -> None:
+def test_line_names_the_running_model() -> None:
     with model_context("m", "1"):
         assert "[inferstream.x][m:1] INFO - hello" in LineFormatter().format(record("hello"))
 
@@ -61,25 +61,25 @@ def _logging_as_it_was():
 
 
 @pytest.mark.usefixtures("_logging_as_it_was")
-def test_a_custom_configuration_goes_on_top(tmp_path) -> None:
+def test_custom_configuration_is_applied_last(tmp_path) -> None:
     configure_logging(
-        debug=True, structured=False, custom={"version": 1, "loggers": {"mine": {"level": "ERROR"}}}
+        "DEBUG", structured=False, custom={"version": 1, "loggers": {"mine": {"level": "ERROR"}}}
     )
     assert logging.getLogger("mine").level == logging.ERROR
     assert logging.getLogger("inferstream").level == logging.DEBUG
     file = tmp_path / "logging.json"
     file.write_text('{"version": 1, "loggers": {"other": {"level": "CRITICAL"}}}')
-    configure_logging(debug=False, structured=True, custom=str(file))
+    configure_logging("INFO", structured=True, custom=str(file))
     assert logging.getLogger("other").level == logging.CRITICAL
     assert logging.getLogger().handlers[0].stream is sys.stdout
     with pytest.raises(ValueError, match="version"):
-        configure_logging(debug=False, structured=False, custom={"version": 7})
+        configure_logging("INFO", structured=False, custom={"version": 7})
 
 
 RFC3339 = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00"
 
 
-def test_the_time_of_a_structured_record_is_rfc_3339() -> None:
+def test_structured_timestamp_is_rfc_3339() -> None:
     made = record("x")
     made.created = 1767268800.1234
     assert json.loads(JSONFormatter().format(made))["time"] == "2026-01-01T12:00:00.123+00:00"
@@ -87,7 +87,7 @@ def test_the_time_of_a_structured_record_is_rfc_3339() -> None:
     assert re.fullmatch(RFC3339, json.loads(JSONFormatter().format(made))["time"])
 
 
-def test_the_fields_of_a_record_are_fields_of_its_object() -> None:
+def test_record_fields_are_json_fields() -> None:
     made = record("done")
     made.fields = {"status": "success", "ms": 1.5, "items": 3, "time": "mine", "strange": object}
     found = json.loads(JSONFormatter().format(made))

@@ -5,19 +5,19 @@ import logging
 
 import pytest
 
-from inferstream.keys.secret import new_key
+from inferstream.plugins.keys.secret import new_key
 from inferstream.telemetry.logs import JSONFormatter, LineFormatter
-from inferstream.telemetry.masks import CredentialMask, without_keys
+from inferstream.telemetry.masks import CredentialMask, mask_keys
 
 
-def test_keys_leave_texts() -> None:
+def test_keys_are_removed_from_text() -> None:
     key = new_key("abc")
-    assert without_keys(f"got {key}, twice {key}") == "got ifs_***, twice ifs_***"
-    assert without_keys("ifs_short") == "ifs_short"
+    assert mask_keys(f"got {key}, twice {key}") == "got ifs_***, twice ifs_***"
+    assert mask_keys("ifs_short") == "ifs_short"
 
 
 @pytest.mark.parametrize("formatter", [LineFormatter(), JSONFormatter()])
-def test_no_line_of_the_log_has_a_key(formatter: logging.Formatter) -> None:
+def test_log_lines_contain_no_keys(formatter: logging.Formatter) -> None:
     key = new_key("abc")
     try:
         raise ValueError(f"no model {key}")
@@ -31,7 +31,7 @@ def test_no_line_of_the_log_has_a_key(formatter: logging.Formatter) -> None:
         assert json.loads(line)["message"] == "request ifs_*** failed"
 
 
-def test_the_value_of_a_credential_is_hidden_by_its_name() -> None:
+def test_credential_values_are_masked_by_name() -> None:
     mask = CredentialMask(["x-mine"])
     assert all(
         map(mask.hides, ("x-mine", "X-Mine", "x_mine", "Authorization", "x-goog-api-key", "token-bin"))

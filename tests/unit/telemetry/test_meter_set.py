@@ -22,7 +22,7 @@ class Doors(MeterSet):
     slammed: int = counter("doors_slammed", "Doors slammed")
 
 
-def test_only_what_has_changed_since_is_told() -> None:
+def test_only_changes_are_sent() -> None:
     doors = Doors()
     assert doors.drain() is None
     doors.open, doors.slammed = 3, 1
@@ -33,7 +33,7 @@ def test_only_what_has_changed_since_is_told() -> None:
     assert (doors.open, doors.slammed) == (1, 1)
 
 
-def test_a_process_that_has_ended_leaves_what_it_counted_and_takes_what_it_gauged() -> None:
+def test_ended_process_leaves_counters_and_removes_gauges() -> None:
     doors = Doors()
     doors.add(Changes([3, 1], []))
     doors.add(Changes([4, 1], []))
@@ -43,7 +43,7 @@ def test_a_process_that_has_ended_leaves_what_it_counted_and_takes_what_it_gauge
     assert (doors.open, doors.slammed) == (4, 2)
 
 
-def test_a_histogram_that_is_drained_goes_on_from_nothing() -> None:
+def test_drained_histogram_restarts_at_zero() -> None:
     meters = QueueMeters()
     meters.waits.observe(3.0)
     first = meters.drain()
@@ -56,7 +56,7 @@ def test_a_histogram_that_is_drained_goes_on_from_nothing() -> None:
     assert sum(first.histograms[0][0]) == sum(second.histograms[0][0]) == 1
 
 
-def test_a_value_is_counted_below_the_first_bound_that_it_does_not_exceed() -> None:
+def test_value_is_counted_in_the_first_bucket_that_fits() -> None:
     histogram = Histogram((1, 2.5))
     for value in (0, 1, 1.1, 2.5, 2.6, 100):
         histogram.observe(value)
@@ -64,7 +64,7 @@ def test_a_value_is_counted_below_the_first_bound_that_it_does_not_exceed() -> N
     assert histogram.total == 107.2
 
 
-def test_what_is_added_counts_as_if_it_had_been_observed() -> None:
+def test_added_histograms_equal_direct_observations() -> None:
     one, other, both = Histogram(COUNTS), Histogram(COUNTS), Histogram(COUNTS)
     for histogram, value in ((one, 3), (other, 1025)):
         histogram.observe(value)
@@ -75,12 +75,12 @@ def test_what_is_added_counts_as_if_it_had_been_observed() -> None:
 
 
 @pytest.mark.parametrize("bounds", [SECONDS, COUNTS, TOKENS])
-def test_bounds_ascend_and_are_written_without_an_exponent(bounds: Bounds) -> None:
+def test_bucket_bounds_ascend_without_exponents(bounds: Bounds) -> None:
     assert sorted(set(bounds)) == list(bounds)
     assert not any("e" in bound for bound, _ in Histogram(bounds).buckets())
 
 
-def test_the_gaps_of_a_fast_stream_are_told_apart() -> None:
+def test_short_stream_intervals_are_distinguished() -> None:
     meters = Meters()
     gaps = meters.of("m", None).streams.gaps
     for seconds in (0.00005, 0.0004, 0.0009):

@@ -7,7 +7,7 @@ from inferstream.telemetry.metrics import Meters
 from inferstream.telemetry.stages import CacheMeters, StepMeters, StoreMeters
 
 
-def test_each_kind_of_histogram_has_the_bounds_of_the_settings() -> None:
+def test_every_histogram_kind_uses_configured_bounds() -> None:
     meters = Meters(buckets=Buckets(requests=(1.0, 2.0), first_item=(3.0,), between_items=(4.0,)))
     model = meters.of("m", None)
     model.durations["success"].observe(1.5)
@@ -16,7 +16,7 @@ def test_each_kind_of_histogram_has_the_bounds_of_the_settings() -> None:
     meters.rest.requests["GET", "/x", "200"].observe(1.5)
     rpc = meters.rpc("UNARY", "s", "m")
     rpc.started = 1
-    rpc.ended("OK", 1.5)
+    rpc.count_end("OK", 1.5)
     found: dict[str, list[str]] = {}
     for family in meters.collect():
         for sample in family.samples:
@@ -30,11 +30,11 @@ def test_each_kind_of_histogram_has_the_bounds_of_the_settings() -> None:
     assert found["inferstream_queue_wait_seconds"][0] == "0.0001"
 
 
-def test_only_models_with_steps_show_them() -> None:
+def test_only_step_models_have_step_metrics() -> None:
     meters = Meters()
     meters.of("plain", None)
     stepping = meters.of("stepping", "2").of(StepMeters)
-    stepping.stepped(3, 0.5)
+    stepping.count_step(3, 0.5)
     stepping.active = 3
     text = meters.exposition().decode()
     lines = [
@@ -58,7 +58,7 @@ def series(meters: Meters, family: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_the_meters_of_a_model_survive_its_reload() -> None:
+def test_model_meters_survive_a_reload() -> None:
     meters = Meters()
     meters.of("m", "1").durations["success"].observe(0.5)
     assert meters.of("m", "1") is meters.of("m", "1")
@@ -66,7 +66,7 @@ def test_the_meters_of_a_model_survive_its_reload() -> None:
     assert series(meters, "inferstream_calls") == {("m", "1", "success"): 1}
 
 
-def test_the_settings_name_the_meters_of_http() -> None:
+def test_rest_metric_prefix_is_configurable() -> None:
     meters = Meters("my_rest")
     meters.rest.requests["GET", "/v2", "200"].observe(0.1)
     meters.rest.requests["GET", "/v2", "200"].observe(0.2)
@@ -74,12 +74,12 @@ def test_the_settings_name_the_meters_of_http() -> None:
     assert b"rest_server" not in meters.exposition()
 
 
-def test_an_rpc_that_nobody_has_called_has_no_series() -> None:
+def test_uncalled_rpc_has_no_series() -> None:
     meters = Meters()
     called, _ = (meters.rpc("UNARY", "s", name) for name in ("Called", "Other"))
     called.started += 1
-    called.ended("OK", 0.1)
-    called.ended("INTERNAL", 0.1)
+    called.count_end("OK", 0.1)
+    called.count_end("INTERNAL", 0.1)
     assert series(meters, "grpc_server_started") == {("UNARY", "s", "Called"): 1}
     assert series(meters, "grpc_server_handled") == {
         ("UNARY", "s", "Called", "OK"): 1,
@@ -87,7 +87,7 @@ def test_an_rpc_that_nobody_has_called_has_no_series() -> None:
     }
 
 
-def test_calls_that_do_not_wait_are_active() -> None:
+def test_active_calls_exclude_queued_calls() -> None:
     meters = Meters()
     model = meters.of("m", None)
     model.in_flight, model.queue.depth = 5, 2
@@ -96,7 +96,7 @@ def test_calls_that_do_not_wait_are_active() -> None:
     assert series(meters, "inferstream_calls_active") == {("m", ""): 0}
 
 
-def test_a_stage_that_is_shown_has_families_before_a_model_has_it() -> None:
+def test_visible_stage_has_families_before_any_model_uses_it() -> None:
     meters = Meters()
     store = StoreMeters()
     store.entries = 4
@@ -107,7 +107,7 @@ def test_a_stage_that_is_shown_has_families_before_a_model_has_it() -> None:
     assert series(meters, "inferstream_cache_entries") == {(): 4}
 
 
-async def test_the_meters_of_all_processes_are_fetched_where_there_are_several() -> None:
+async def test_meters_of_all_processes_are_collected() -> None:
     there, here = Meters(), Meters()
     there.of("m", None).durations["success"].observe(0.5)
     assert b'inferstream_calls_total{end="success",model="m",version=""}' not in await here.scrape()

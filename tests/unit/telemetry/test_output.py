@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from inferstream.telemetry.output import as_object
+from inferstream.telemetry.output import wrap_in_object
 
 
 @pytest.mark.parametrize("line", [b'{"a": 1}\n', b"{}\n"])
-def test_an_object_stays_as_it_is(line: bytes) -> None:
-    assert as_object(line, "stdout") == line
+def test_json_object_is_unchanged(line: bytes) -> None:
+    assert wrap_in_object(line, "stdout") == line
 
 
 @pytest.mark.parametrize(
@@ -25,10 +25,10 @@ def test_an_object_stays_as_it_is(line: bytes) -> None:
         (b"\xff\n", "stdout", "INFO", "\ufffd"),
     ],
 )
-def test_text_becomes_an_object(line: bytes, stream: str, level: str, message: str) -> None:
-    fields = json.loads(as_object(line, stream))
+def test_text_becomes_a_json_object(line: bytes, stream: str, level: str, message: str) -> None:
+    fields = json.loads(wrap_in_object(line, stream))
     assert (fields["name"], fields["level"], fields["message"]) == (stream, level, message)
 
 
-def test_a_blank_line_is_left_out() -> None:
-    assert as_object(b" \n", "stdout") == b""
+def test_blank_line_is_dropped() -> None:
+    assert wrap_in_object(b" \n", "stdout") == b""

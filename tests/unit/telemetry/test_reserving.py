@@ -47,7 +47,7 @@ def asked(files: MetricFiles) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("imported", IMPORTED)
-def test_a_full_disk_ends_nobody_and_is_said_once(disk: Path, imported: str) -> None:
+def test_full_disk_is_reported_once_without_exiting(disk: Path, imported: str) -> None:
     files = MetricFiles(str(disk))
     files.variables()
     (disk / "filling").write_bytes(bytes(256 * 1024))
@@ -59,7 +59,7 @@ def test_a_full_disk_ends_nobody_and_is_said_once(disk: Path, imported: str) -> 
 
 
 @pytest.mark.parametrize("imported", IMPORTED)
-def test_a_file_that_cannot_grow_keeps_what_it_has(disk: Path, imported: str) -> None:
+def test_file_that_cannot_grow_keeps_its_content(disk: Path, imported: str) -> None:
     files = MetricFiles(str(disk))
     ran = work(files, 1500, imported)
     assert (ran.returncode, ran.stderr.count("no longer shown")) == (0, 1), ran.stderr
@@ -67,7 +67,7 @@ def test_a_file_that_cannot_grow_keeps_what_it_has(disk: Path, imported: str) ->
     files.close()
 
 
-def test_with_room_the_files_grow(tmp_path: Path) -> None:
+def test_files_grow_if_there_is_space(tmp_path: Path) -> None:
     files = MetricFiles(str(tmp_path))
     ran = work(files, 1500)
     assert (ran.returncode, ran.stderr) == (0, "")

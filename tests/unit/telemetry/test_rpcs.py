@@ -5,11 +5,11 @@ import pytest
 from inferstream.telemetry.rpcs import RpcMeters
 
 
-def test_an_end_is_counted_by_its_status_with_its_seconds() -> None:
+def test_rpc_end_is_counted_with_status_and_duration() -> None:
     meters = RpcMeters("UNARY", "s.Service", "Infer", (1.0,))
-    meters.ended("OK", 0.5)
-    meters.ended("OK", 2.0)
-    meters.ended("INTERNAL", 3.0)
+    meters.count_end("OK", 0.5)
+    meters.count_end("OK", 2.0)
+    meters.count_end("INTERNAL", 3.0)
     assert meters.series("handled") == {("OK",): 2, ("INTERNAL",): 1}
     assert meters.duration.buckets() == [("1.0", 1.0), ("+Inf", 3.0)]
     assert meters.duration.total == 5.5
@@ -19,5 +19,5 @@ def test_an_end_is_counted_by_its_status_with_its_seconds() -> None:
 @pytest.mark.parametrize(
     ("method", "unlogged"), [("Check", True), ("ModelReady", True), ("ModelInfer", False), ("Cancel", False)]
 )
-def test_probes_are_left_out_of_logs(method: str, unlogged: bool) -> None:
+def test_probes_are_not_logged(method: str, unlogged: bool) -> None:
     assert RpcMeters("UNARY", "s", method).unlogged is unlogged

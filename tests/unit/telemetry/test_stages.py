@@ -3,13 +3,13 @@
 from inferstream.telemetry.stages import QueueMeters, StepMeters
 
 
-def test_what_is_drained_there_and_added_here_comes_to_the_same() -> None:
+def test_drained_and_added_stage_meters_are_equal() -> None:
     there, here, totals = QueueMeters(), QueueMeters(), QueueMeters()
     assert there.drain() is None
     for seconds, expired in ((0.002, True), (3.0, False), (0.0, False)):
         for meters in (there, totals):
             meters.waits.observe(seconds)
-            meters.left(expired)
+            meters.count_early_exit(expired)
         changes = there.drain()
         assert changes is not None
         here.add(changes)
@@ -19,14 +19,14 @@ def test_what_is_drained_there_and_added_here_comes_to_the_same() -> None:
     assert here.waits.total == totals.waits.total
 
 
-def test_steps_that_are_drained_there_and_added_here_come_to_the_same() -> None:
+def test_drained_and_added_step_meters_are_equal() -> None:
     there, here = StepMeters(), StepMeters()
     assert there.drain() is None
     totals = StepMeters()
     for states, seconds in ((1, 0.002), (32, 0.2), (2, 0.0)):
         for meters in (there, totals):
             meters.active = states
-            meters.stepped(states, seconds)
+            meters.count_step(states, seconds)
         here.add(there.drain())
         assert there.drain() is None
     there.active, there.waiting = 0, 3

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from inferstream.dataplane.stages.access_log import AccessLog
-from inferstream.imports.implementation import shared_module
+from inferstream.imports.implementation import import_shared_module
 from inferstream.telemetry.access import AccessLines
 from inferstream.telemetry.logs import JSONFormatter, LineFormatter
-from inferstream.telemetry.tracebacks import is_of_server, own_frames
+from inferstream.telemetry.tracebacks import format_own_frames, is_of_server
 from inferstream.types import InferenceRequest
 
 
@@ -46,9 +46,9 @@ async def through_the_server() -> BaseException:
     raise AssertionError
 
 
-async def test_frames_of_the_server_are_left_out_and_counted() -> None:
+async def test_server_frames_are_omitted_and_counted() -> None:
     error = await through_the_server()
-    text = own_frames(error)
+    text = format_own_frames(error)
     assert "KeyError: 'mine'" in text
     assert "in inner" in text
     assert "access_log.py" not in text
@@ -56,28 +56,28 @@ async def test_frames_of_the_server_are_left_out_and_counted() -> None:
     assert error.__traceback__.tb_next is not None, "the error itself is unchanged"
 
 
-def test_the_chain_of_causes_stays() -> None:
-    text = own_frames(raised())
+def test_exception_chain_is_kept() -> None:
+    text = format_own_frames(raised())
     assert "ValidationError" in text
     assert "The above exception was the direct cause" in text
     assert text.index("ValidationError") < text.index("RuntimeError: no weights")
     assert "types/payload.py" not in text
 
 
-def test_an_error_without_a_frame_of_the_user_keeps_all() -> None:
+def test_traceback_without_user_frames_is_complete() -> None:
     error = ValueError("x")
-    assert own_frames(error) == "ValueError: x"
+    assert format_own_frames(error) == "ValueError: x"
     assert is_of_server(sys.modules["inferstream.telemetry.logs"].__file__)
     assert not is_of_server(__file__)
 
 
-def test_an_error_of_syntax_says_itself_where_it_is(tmp_path: Path) -> None:
+def test_syntax_error_shows_its_location(tmp_path: Path) -> None:
     (tmp_path / "broken_syntax.py").write_text("x = (\n")
     try:
-        shared_module("broken_syntax", str(tmp_path / "broken_syntax.py"))
+        import_shared_module("broken_syntax", str(tmp_path / "broken_syntax.py"))
     except SyntaxError as error:
         error.__traceback__ = error.__traceback__.tb_next  # without the frame of this file
-        text = own_frames(error)
+        text = format_own_frames(error)
     assert "inferstream/" not in text
     assert f'File "{tmp_path}/broken_syntax.py", line 1' in text
     assert "of the server left out" in text
@@ -91,7 +91,7 @@ def level() -> Iterator[logging.Logger]:
     logger.setLevel(before)
 
 
-def test_debug_and_json_have_the_whole_traceback(level: logging.Logger) -> None:
+def test_debug_and_json_have_the_full_traceback(level: logging.Logger) -> None:
     error = raised()
     made = logging.LogRecord("x", logging.ERROR, "", 0, "m", (), (type(error), error, error.__traceback__))
     level.setLevel(logging.INFO)

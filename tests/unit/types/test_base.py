@@ -8,7 +8,7 @@ from inferstream.types import (
 from .test_payload import TENSOR
 
 
-def test_dumps_leave_out_what_was_not_set_and_dict_keeps_none() -> None:
+def test_dump_omits_unset_fields_and_dict_keeps_none() -> None:
     request = InferenceRequest(inputs=[RequestInput(**TENSOR)])
     assert request.model_dump() == {"inputs": [TENSOR]}
     assert request.dict()["id"] is None
@@ -16,7 +16,7 @@ def test_dumps_leave_out_what_was_not_set_and_dict_keeps_none() -> None:
     assert InferenceRequest.parse_obj(request.dict()).inputs[0].data.__root__ == [1.0]
 
 
-def test_files_are_parsed(tmp_path) -> None:
+def test_json_file_is_parsed(tmp_path) -> None:
     file = tmp_path / "request.json"
     file.write_text('{"inputs": [], "id": null}')
     assert InferenceRequest.parse_file(file).id is None

@@ -29,7 +29,7 @@ VALUES = {"a": 1, "b": 0.5, "c": "x"}
         {**VALUES, "a": 2**63 - 1},
     ],
 )
-def test_values_of_the_right_types_fit(values) -> None:
+def test_values_of_the_right_types_match(values) -> None:
     assert FORM.fits(values)
 
 
@@ -48,11 +48,11 @@ def test_values_of_the_right_types_fit(values) -> None:
         {"a": 1, "b": 0.5, "d": True},
     ],
 )
-def test_missing_unknown_and_other_values_do_not_fit(values) -> None:
+def test_missing_unknown_and_mistyped_values_do_not_match(values) -> None:
     assert not FORM.fits(values)
 
 
-def test_tensors_are_made_once_and_are_those_of_a_plain_request() -> None:
+def test_tensors_are_built_once_and_match_a_plain_request() -> None:
     request = InferenceRequest.of_values(FORM, VALUES, "7")
     assert request.inputs is request.inputs
     assert request.inputs == [
@@ -63,7 +63,7 @@ def test_tensors_are_made_once_and_are_those_of_a_plain_request() -> None:
     assert request.outputs is request.form is None
 
 
-def test_a_request_of_values_carries_the_headers() -> None:
+def test_value_request_has_the_headers() -> None:
     request = InferenceRequest.of_values(FORM, VALUES, "7")
     assert request.carry(Headers([(b"x-key", b"v")])) is None
     assert request.parameters is request.parameters
@@ -94,7 +94,7 @@ TENSORS = InferenceResponse(
         InferenceResponse.model_validate,
     ],
 )
-def test_a_response_of_a_value_is_that_of_its_tensor(made) -> None:
+def test_value_response_equals_its_tensor_response(made) -> None:
     response = made(respond(OUTPUT, b"a", "7"))
     assert response.form is not None
     assert (response.model_name, response.model_version, response.parameters) == ("m", "1", None)
@@ -116,7 +116,7 @@ def test_a_response_of_a_value_is_that_of_its_tensor(made) -> None:
         ("outputs", []),
     ],
 )
-def test_who_changes_a_response_of_a_value_changes_all_that_is_written(field: str, value: object) -> None:
+def test_changing_a_value_response_changes_its_serialization(field: str, value: object) -> None:
     response = respond(OUTPUT, b"a", "7")
     setattr(response, field, value)
     assert response.form is None

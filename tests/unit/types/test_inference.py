@@ -22,7 +22,7 @@ class Connection:
 @pytest.mark.parametrize(
     "data", [TensorData.from_raw(b"\1\0\0\0", "INT32"), TensorData(np.array([1], "int32")), TensorData([1])]
 )
-def test_a_request_as_it_arrives_can_be_copied_and_pickled(
+def test_received_request_can_be_copied_and_pickled(
     again: Callable[[InferenceRequest], InferenceRequest], data: TensorData
 ) -> None:
     request = InferenceRequest.of([RequestInput.of("x", [1], "INT32", data)], id="r")
@@ -34,7 +34,7 @@ def test_a_request_as_it_arrives_can_be_copied_and_pickled(
     assert request.inputs[0].data.to_numpy("INT32").tolist() == [1]
 
 
-def test_a_dictionary_that_is_assigned_to_a_response_becomes_parameters() -> None:
+def test_assigned_dictionary_becomes_parameters() -> None:
     response = InferenceResponse(model_name="m", outputs=[])
     response.parameters = {"unit": "cm", "headers": {"x-a": "1"}}
     assert (response.parameters.unit, response.parameters.headers) == ("cm", {"x-a": "1"})

@@ -20,7 +20,7 @@ import pytest
 
 from inferstream.protos.json_arrays import load_exactly
 from inferstream.protos.json_requests import load_request
-from inferstream.types.json_encoding import decode, encode, jsonable
+from inferstream.types.json_encoding import decode, encode, to_jsonable
 from inferstream.types.json_numbers import NumbersText
 
 BIG = 2**70
@@ -118,13 +118,13 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("value", "right"), [row[1:] for row in VALUES], ids=[row[0] for row in VALUES])
-def test_values_become_json(value: Any, right: Any) -> None:
+def test_values_are_encoded_as_json(value: Any, right: Any) -> None:
     if right is None and isinstance(value, dict):
         right = {"a": BIG, "b": [0, 1], "c": [{"image": "iVA=", "more": 0.1}]}
     assert json.loads(encode(value)) == right
     assert json.loads(encode({"key": [value]})) == {"key": [right]}
     assert json.loads(encode([BIG, value])) == [BIG, right]  # by the other way, for what orjson does not take
-    pydantic.TypeAdapter(Any).dump_json(jsonable(value))
+    pydantic.TypeAdapter(Any).dump_json(to_jsonable(value))
 
 
 class Tensor:
@@ -152,12 +152,12 @@ SELF.append(SELF)
         ("\ud800", "surrogates"),
     ],
 )
-def test_what_json_cannot_hold_is_refused_by_name(value: Any, said: str) -> None:
+def test_unsupported_values_are_refused_by_name(value: Any, said: str) -> None:
     with pytest.raises(TypeError, match=said):
         encode(value)
 
 
-def test_two_columns_of_one_name_are_refused() -> None:
+def test_duplicate_column_names_are_refused() -> None:
     with pytest.raises(ValueError, match='more than one column "a"'):
         encode(pd.DataFrame([[1, 2]], columns=["a", "a"]))
 
@@ -170,7 +170,7 @@ def test_integers_are_read_exactly() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 20_000])
-def test_integers_beyond_64_bits_are_exact_in_texts_of_any_size(size: int) -> None:
+def test_integers_beyond_64_bits_are_exact_at_any_size(size: int) -> None:
     values = [2**70] * size
     text = json.dumps({"x": values, "y": {"z": 2**70}}).encode()
     document = load_exactly(load_request(text)[0], text)

@@ -23,9 +23,7 @@ def text(value: Any) -> NumbersText:
     number=st.integers(-(2**31), 2**31 - 1),
     spaced=st.booleans(),
 )
-def test_nested_lists_have_their_shape_and_numbers(
-    rows: int, columns: int, number: int, spaced: bool
-) -> None:
+def test_nested_lists_give_shape_and_numbers(rows: int, columns: int, number: int, spaced: bool) -> None:
     nested = [[number] * columns for _ in range(rows)]
     made = NumbersText.of(json.dumps(nested, separators=(" , ", ":") if spaced else (",", ":")).encode())
     assert made is not None
@@ -37,11 +35,11 @@ def test_nested_lists_have_their_shape_and_numbers(
     "wrong",
     [b"[]", b"[ ]", b"[[1],[]]", b"[[1],[2,3]]", b"[[1]", b"[[1],2]", b"[1],[2]", b"[[[1]],[[2],[3]]]"],
 )
-def test_lists_that_are_no_array_are_left_to_another_parser(wrong: bytes) -> None:
+def test_non_array_lists_are_left_to_another_parser(wrong: bytes) -> None:
     assert NumbersText.of(wrong) is None
 
 
-def test_a_list_longer_than_a_piece_is_the_same_list() -> None:
+def test_list_longer_than_a_chunk_is_the_same() -> None:
     numbers = np.arange(PIECE, dtype=np.int64)
     assert np.array_equal(text(numbers.tolist()).array("INT64"), numbers)
     nested = numbers.reshape(-1, 64)
@@ -52,7 +50,7 @@ def test_a_list_longer_than_a_piece_is_the_same_list() -> None:
     ("value", "datatype"),
     [([256], "UINT8"), ([-1], "UINT64"), ([0.5], "INT32"), ([1e300], "FP32"), ([2**64], "UINT64")],
 )
-def test_a_number_that_does_not_fit_is_refused(value: list[float], datatype: str) -> None:
+def test_out_of_range_number_is_refused(value: list[float], datatype: str) -> None:
     with pytest.raises(ValueError):
         text(value).array(datatype)
 
@@ -66,12 +64,12 @@ def test_a_number_that_does_not_fit_is_refused(value: list[float], datatype: str
         ([None], "FP32", None),
     ],
 )
-def test_exact_numbers_stay_exact(value: list[Any], datatype: str, expected: Any) -> None:
+def test_exact_numbers_are_preserved(value: list[Any], datatype: str, expected: Any) -> None:
     found = text(value).array(datatype)[0]
     assert np.isnan(found) if expected is None else found == expected
 
 
-def test_a_missing_number_is_no_array() -> None:
+def test_list_with_missing_number_is_not_an_array() -> None:
     long = b"[" + b"1," * PIECE + b",1]"
     made = NumbersText.of(long)
     assert made is not None
@@ -80,7 +78,7 @@ def test_a_missing_number_is_no_array() -> None:
             read()
 
 
-def test_the_text_tells_what_stands_in_it() -> None:
+def test_number_kinds_are_detected_in_the_text() -> None:
     assert text([1, 2]).whole
     assert not text([1, 2.5]).whole
     assert text([1, 2.5]).begins_whole

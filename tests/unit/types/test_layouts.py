@@ -56,7 +56,7 @@ def values_of(message: bytes, datatype: str) -> npt.NDArray:
 
 @pytest.mark.parametrize("datatype", NUMBERS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_layout_is_not_seen(layout: str, datatype: str) -> None:
+def test_memory_layout_does_not_matter(layout: str, datatype: str) -> None:
     base = (np.arange(12).reshape(3, 4) % 2 if datatype == "BOOL" else np.arange(12).reshape(3, 4)).astype(
         DTYPES[datatype]
     )
@@ -74,7 +74,7 @@ def test_the_layout_is_not_seen(layout: str, datatype: str) -> None:
     assert received.outputs[0].data.to_numpy(datatype).tolist() == wanted
 
 
-def test_masked_values_are_missing() -> None:
+def test_masked_values_become_missing() -> None:
     masked = np.ma.masked_array([1.0, 2.0], [False, True])
     written, _ = IN_JSON.tensors(response_of(masked, "FP64"))
     assert orjson.loads(written)["outputs"][0]["data"] == [1.0, None]

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from inferstream.types import MetadataModelResponse, MetadataTensor, RepositoryIndexResponse, State
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_unknown_metadata_is_omitted() -> None:
     tensor = MetadataTensor(name="x", datatype="FP32", shape=[-1], parameters={"content_type": "np"})
     described = MetadataModelResponse(name="m", platform="", inputs=[tensor])
     assert described.model_dump() == {
@@ -16,12 +16,12 @@ def test_what_is_not_known_is_left_out() -> None:
     }
 
 
-def test_an_unknown_datatype_is_refused_in_a_declaration() -> None:
+def test_unknown_datatype_in_a_declaration_is_refused() -> None:
     with pytest.raises(ValidationError, match="unknown datatype 'float'; known are BOOL"):
         MetadataTensor(name="x", datatype="float", shape=[1])
 
 
-def test_an_index_is_a_list_of_its_items() -> None:
+def test_index_is_a_list_of_its_items() -> None:
     index = RepositoryIndexResponse.model_validate(
         [
             {"name": "a", "state": "READY", "reason": ""},

@@ -17,7 +17,7 @@ from inferstream.types import (
 from .test_payload import TENSOR
 
 
-def test_parameters_keep_what_they_do_not_know() -> None:
+def test_parameters_keep_unknown_fields() -> None:
     parameters = Parameters(content_type="np", custom={"deep": [1]})
     assert parameters.custom == {"deep": [1]}
     assert parameters.get("custom") == {"deep": [1]}
@@ -27,7 +27,7 @@ def test_parameters_keep_what_they_do_not_know() -> None:
     assert "kept" not in parameters.model_dump_json()
 
 
-def test_headers_are_decoded_case_insensitively_and_last_wins() -> None:
+def test_headers_are_case_insensitive_and_the_last_wins() -> None:
     headers = Headers([(b"X-A", b"1"), (b"x-a", b"2")])
     assert dict(headers) == {"x-a": "2"}
 
@@ -42,7 +42,7 @@ def test_headers_are_decoded_case_insensitively_and_last_wins() -> None:
         lambda: StringRequestCodec.encode_response("m", ["a"]).parameters,
     ],
 )
-def test_further_parameters_can_be_set(parameters) -> None:
+def test_additional_parameters_can_be_set(parameters) -> None:
     made = parameters()
     before = made.model_dump()
     made.score = 0.5
@@ -50,7 +50,7 @@ def test_further_parameters_can_be_set(parameters) -> None:
     assert made.model_dump() == {**before, "score": 0.5}
 
 
-def test_headers_that_are_added_later_are_in_no_dump() -> None:
+def test_later_headers_are_not_dumped() -> None:
     for read_first in (False, True):
         request = StringRequestCodec.encode_request(["a"])
         if read_first:
@@ -69,7 +69,7 @@ def test_headers_that_are_added_later_are_in_no_dump() -> None:
         lambda request: pickle.loads(pickle.dumps(request)),  # its own bytes
     ],
 )
-def test_copies_of_a_request_show_no_headers_that_the_server_added(copied) -> None:
+def test_request_copies_hide_server_headers(copied) -> None:
     request = InferenceRequest(inputs=[RequestInput(**TENSOR)])
     assert copied(request) == request
     request.carry({"authorization": "secret"})

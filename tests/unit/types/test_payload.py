@@ -30,7 +30,7 @@ Model = TypeVar("Model", bound=pydantic.BaseModel)
 TENSOR = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1.0]}
 
 
-def test_instances_of_checked_values_are_like_validated_ones() -> None:
+def test_checked_instances_match_validated_ones() -> None:
     made = RequestInput.of(**{**TENSOR, "data": RequestInput(**TENSOR).data})
     assert made == RequestInput(**TENSOR)
     assert made.model_dump() == TENSOR
@@ -57,7 +57,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_made_instances_are_like_validated_ones(kind: str) -> None:
+def test_constructed_instances_match_validated_ones(kind: str) -> None:
     filled, validated = MADE[kind]
     for made in (
         filled,
@@ -90,7 +90,7 @@ def test_made_instances_are_like_validated_ones(kind: str) -> None:
         lambda made: pickle.loads(pickle.dumps(made)).model_fields_set,  # its own bytes
     ],
 )
-def test_whatever_reads_an_instance_first_knows_what_is_set(read) -> None:
+def test_set_fields_are_known_however_the_instance_is_read(read) -> None:
     made = ResponseOutput.of("x", [1], "FP32", TensorData([1.0]))
     assert read(made) == {"name", "shape", "datatype", "data"}
     made.parameters = Parameters()
@@ -98,7 +98,7 @@ def test_whatever_reads_an_instance_first_knows_what_is_set(read) -> None:
     assert read(made) >= {"name", "parameters"}
 
 
-def test_an_assigned_none_counts_as_set_after_all() -> None:
+def test_assigned_none_counts_as_set() -> None:
     made = Parameters.of(None, "str")
     made.headers = None
     assert made.model_fields_set == {"content_type", "headers"}
@@ -120,7 +120,7 @@ class Holder(pydantic.BaseModel):
     outputs: list[ResponseOutput] = []
 
 
-def test_payloads_are_fields_of_models() -> None:
+def test_payloads_can_be_model_fields() -> None:
     request = InferenceRequest(id="1", inputs=[RequestInput(**TENSOR)])
     holder = Holder(request={"id": "1", "inputs": [TENSOR]}, outputs=[{**TENSOR, "parameters": {"a": 1}}])
     assert holder.request == request
@@ -132,7 +132,7 @@ def test_payloads_are_fields_of_models() -> None:
         Holder(request={"inputs": [{"name": "x", "shape": [1], "datatype": "FP32"}]})
 
 
-def test_fastapi_reads_payloads_from_the_body_and_writes_them() -> None:
+def test_fastapi_reads_and_writes_payloads() -> None:
     app = fastapi.FastAPI()
 
     @app.post("/")
@@ -153,7 +153,7 @@ def test_fastapi_reads_payloads_from_the_body_and_writes_them() -> None:
     }
 
 
-def test_a_subclass_is_a_payload() -> None:
+def test_subclass_is_a_payload() -> None:
     class Named(InferenceResponse):
         @property
         def first(self) -> str:
@@ -168,7 +168,7 @@ def test_a_subclass_is_a_payload() -> None:
     assert constructed == InferenceResponse(model_name="m", outputs=[])
 
 
-def test_a_payload_is_a_pydantic_model_for_who_asks() -> None:
+def test_payload_behaves_as_a_pydantic_model() -> None:
     @singledispatch
     def kind(value: object) -> str:
         return "other"
@@ -190,7 +190,7 @@ def test_a_payload_is_a_pydantic_model_for_who_asks() -> None:
     assert not isinstance(tensor, InferenceRequest)
 
 
-def test_a_subclass_may_declare_fields_and_functions_that_pydantic_calls() -> None:
+def test_subclass_may_declare_fields_and_pydantic_hooks() -> None:
     class Scored(ResponseOutput):
         name: str = "score"
         score: float | None = None
@@ -218,7 +218,7 @@ def test_a_subclass_may_declare_fields_and_functions_that_pydantic_calls() -> No
     assert not hasattr(ResponseOutput(**TENSOR), "score")
 
 
-def test_a_subclass_of_a_subclass_has_the_fields_of_both() -> None:
+def test_subclass_of_a_subclass_has_fields_of_both() -> None:
     class Traced(InferenceRequest):
         trace: str = "none"
 
@@ -240,7 +240,7 @@ def test_a_subclass_of_a_subclass_has_the_fields_of_both() -> None:
 
 
 @pytest.mark.parametrize("base", [object, ABC])
-def test_a_payload_may_be_mixed_with_a_class_of_methods(base) -> None:
+def test_payload_may_use_a_mixin(base) -> None:
     class Greeting(base):
         def greet(self) -> str:
             return f"hello {self.id}"
@@ -263,7 +263,7 @@ class Tree(InferenceRequest):
         return self
 
 
-def test_a_subclass_may_hold_itself() -> None:
+def test_subclass_may_be_recursive() -> None:
     tree = Tree.model_validate({"inputs": [], "id": "root", "branches": [{"inputs": []}]})
     assert type(tree.branches[0]) is Tree
     assert tree.branches[0].id == "leaf"
@@ -271,7 +271,7 @@ def test_a_subclass_may_hold_itself() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pydantic.PydanticDeprecatedSince20")
-def test_payloads_have_the_older_names_and_the_text_of_pydantic() -> None:
+def test_payloads_have_pydantic_v1_names_and_repr() -> None:
     request = InferenceRequest(id="1", inputs=[RequestInput(**TENSOR)])
     assert sorted(InferenceRequest.__fields__) == ["id", "inputs", "outputs", "parameters"]
     assert str(InferenceRequest(id="1", inputs=[])) == "id='1' parameters=None inputs=[] outputs=None"
@@ -284,14 +284,14 @@ def test_payloads_have_the_older_names_and_the_text_of_pydantic() -> None:
         InferenceRequest.unknown  # noqa: B018
 
 
-def test_copies_leave_fields_out() -> None:
+def test_copies_exclude_fields() -> None:
     request = InferenceRequest(id="1", inputs=[RequestInput(**TENSOR)])
     assert request.copy(exclude={"id"}).model_dump() == {"inputs": [TENSOR]}
     assert request.copy(include={"id"}, update={"id": "2"}).model_dump() == {"id": "2"}
     assert request.id == "1"
 
 
-def test_payloads_may_be_held_by_weak_references() -> None:
+def test_payloads_support_weak_references() -> None:
     tensor = ResponseOutput(name="y", shape=[1], datatype="FP32", data=[1.0])
     response = InferenceResponse(model_name="m", outputs=[tensor])
     assert weakref.ref(tensor)() is tensor

@@ -37,12 +37,12 @@ def test_missing_numbers_are_nan() -> None:
     ("datatype", "values"),
     [("INT8", [300]), ("INT64", [None]), ("FP32", ["x"]), ("FP32", [[1], [2, 3]]), ("FP32", {"a": 1})],
 )
-def test_what_numpy_cannot_cast_is_a_value_error(datatype: str, values: object) -> None:
+def test_invalid_numpy_cast_is_a_value_error(datatype: str, values: object) -> None:
     with pytest.raises(ValueError, match=f"no array of {datatype}"):
         unchecked(values).to_numpy(datatype)
 
 
-def test_raw_bytes_must_be_whole_elements() -> None:
+def test_raw_bytes_must_be_complete_elements() -> None:
     for raw, datatype in ((b"123", "FP32"), (b"\x02", "BOOL"), (b"\x05\0\0\0a", "BYTES")):
         data = TensorData.from_raw(raw, datatype)
         data.checked = False
@@ -62,13 +62,11 @@ def test_raw_bytes_must_be_whole_elements() -> None:
         ("BYTES", [1], [1], False),
     ],
 )
-def test_what_a_checked_tensor_would_hold_is_sound(
-    datatype: str, values: list, shape: list[int], sound: bool
-) -> None:
+def test_checked_tensor_has_valid_content(datatype: str, values: list, shape: list[int], sound: bool) -> None:
     assert unchecked(values).is_sound(datatype, shape) is sound
 
 
-def test_lists_of_lists_are_cut_between_their_rows() -> None:
+def test_nested_lists_are_split_by_row() -> None:
     parts = unchecked([[1, 2], [3, 4], [5, 6]]).split("FP32", [2, 4])
     assert [part.root for part in parts] == [[[1, 2]], [[3, 4], [5, 6]]]
     parts = unchecked([[1, 2, 3, 4, 5, 6]]).split("FP32", [2, 4])
@@ -76,11 +74,11 @@ def test_lists_of_lists_are_cut_between_their_rows() -> None:
 
 
 @pytest.mark.parametrize("values", [range(3), (0, 1, 2), iter([0, 1, 2]), {0: "a", 1: "b", 2: "c"}.keys()])
-def test_any_iterable_is_data(values: object) -> None:
+def test_any_iterable_is_accepted_as_data(values: object) -> None:
     assert ResponseOutput(name="y", shape=[3], datatype="INT64", data=values).data.root == [0, 1, 2]
 
 
-def test_tensor_data_has_the_calls_of_pydantics_root_models() -> None:
+def test_tensor_data_has_the_root_model_methods() -> None:
     for made in (
         TensorData.model_validate([1, [2]]),
         TensorData.parse_obj([1, [2]]),
@@ -111,7 +109,7 @@ def accept(data: TensorData, shape: Sequence[int]) -> None:
     data.check("BYTES", shape)
 
 
-def test_unread_values_are_read_once_when_they_are_asked_for() -> None:
+def test_lazy_values_are_read_once() -> None:
     far = Far(np.arange(4, dtype="<f4").tobytes())
     data = TensorData.from_unread(far, "FP32", accept)
     data.check("FP32", [2, 2])
@@ -123,7 +121,7 @@ def test_unread_values_are_read_once_when_they_are_asked_for() -> None:
     assert far.reads == 1
 
 
-def test_the_number_of_unread_bytes_is_checked_without_memory_for_them() -> None:
+def test_lazy_byte_count_is_checked_without_allocation() -> None:
     data = TensorData.from_unread(Far(b"", 2**60), "FP32", accept)
     data.check("FP32", [2**58])
     with pytest.raises(ValueError, match="shape \\[4\\] needs 16 bytes of FP32"):
@@ -132,7 +130,7 @@ def test_the_number_of_unread_bytes_is_checked_without_memory_for_them() -> None
     data.check("FP32", [4])
 
 
-def test_unread_texts_are_checked_once_they_are_read() -> None:
+def test_lazy_strings_are_checked_once() -> None:
     far = Far(b"\1\0\0\0a")
     data = TensorData.from_unread(far, "BYTES", accept)
     data.check("BYTES", [2])

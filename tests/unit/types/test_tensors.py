@@ -11,13 +11,13 @@ from inferstream.types import (
 )
 
 
-def test_an_unknown_datatype_is_refused_with_the_known_ones() -> None:
+def test_unknown_datatype_is_refused_with_known_ones() -> None:
     with pytest.raises(pydantic.ValidationError, match="BF16"):
         ResponseOutput(name="x", shape=[1], datatype="FP31", data=[1])
 
 
 @pytest.mark.parametrize("kind", [RequestInput, ResponseOutput])
-def test_data_can_be_assigned(kind: type) -> None:
+def test_tensor_data_can_be_assigned(kind: type) -> None:
     tensor = kind(name="y", shape=[1], datatype="INT64", data=[1])
     tensor.data = [2]
     assert tensor.data.to_numpy("INT64").tolist() == [2]
@@ -26,7 +26,7 @@ def test_data_can_be_assigned(kind: type) -> None:
     assert tensor.model_dump()["data"] == [3]
 
 
-def test_a_request_made_by_hand_has_parameters_and_dumps_none() -> None:
+def test_manually_built_request_has_parameters_and_dumps_none() -> None:
     request = InferenceRequest(inputs=[])
     assert request.parameters.content_type is None
     assert request.parameters.headers.get("x") is None

@@ -104,6 +104,7 @@ SERVER = [
     call("ServerLive", "ServerLive", pb.ServerLiveRequest()),
     call("ServerReady", "ServerReady", pb.ServerReadyRequest()),
     call("ServerMetadata", "ServerMetadata", pb.ServerMetadataRequest()),
+    call("RuntimeSecurity", "RuntimeSecurity", b""),
     call("ServerLive with bytes that are none", "ServerLive", b"\xff"),
     *(
         case

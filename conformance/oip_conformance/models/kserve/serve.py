@@ -1,4 +1,4 @@
-"""KServe's Python server with the models of the cases. It has no streams of V2."""
+"""A KServe Python server with the models for the test cases. It does not support V2 streams."""
 
 import uuid
 
@@ -6,7 +6,7 @@ from kserve import InferOutput, InferRequest, InferResponse, Model, ModelServer
 
 
 class Identity(Model):
-    """Returns its inputs, of any datatype, in their order."""
+    """Returns its inputs, of any datatype, in order."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -20,7 +20,7 @@ class Identity(Model):
         return self.respond(payload, {tensor.name: tensor.name for tensor in payload.inputs})
 
     def respond(self, payload: InferRequest, names: dict[str, str]) -> InferResponse:
-        """The response with an output for each input that `names` gives the name of an output."""
+        """Build a response with one output per entry of `names`, which maps input names to output names."""
         tensors = {tensor.name: tensor for tensor in payload.inputs}
         outputs = []
         for given, name in names.items():
@@ -38,7 +38,7 @@ class Identity(Model):
 
 
 class Typed(Identity):
-    """Declares its tensors, and returns INPUT0 as OUTPUT0 and INPUT1 as OUTPUT1."""
+    """Declares its inputs and outputs, and returns INPUT0 as OUTPUT0 and INPUT1 as OUTPUT1."""
 
     async def predict(self, payload: InferRequest, headers: dict[str, str] | None = None) -> InferResponse:
         return self.respond(payload, {"INPUT0": "OUTPUT0", "INPUT1": "OUTPUT1"})

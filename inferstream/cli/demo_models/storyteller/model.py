@@ -1,4 +1,4 @@
-"""A very small language model: each word is drawn from those that followed the two words before it in six stories."""
+"""A tiny language model: a second-order Markov chain over the words of six stories."""
 
 import asyncio
 import random
@@ -10,10 +10,10 @@ from pathlib import Path
 from inferstream import InferenceRequest, MLModel, ModelError, StringCodec, Token, Usage
 
 PAUSE = 0.04
-"""Seconds for each word, so that one sees the stream."""
+"""The delay per word in seconds, so that the streaming is visible."""
 
 WORDS = 60
-"""Words of a story whose client names no `max_tokens`."""
+"""The default of `max_tokens`, in words."""
 
 
 class Storyteller(MLModel):
@@ -52,7 +52,11 @@ class Storyteller(MLModel):
                 await asyncio.sleep(PAUSE)
 
     def next_word(self, said: list[str], drawn: random.Random) -> tuple[str, float]:
-        """A word and its log probability, from the longest context that the stories know."""
+        """Draw a word, and return it with its log probability.
+
+        The distribution is taken from the longest context that occurs in the stories: two words, one word, or
+        none.
+        """
         choices = (
             self.followers.get(tuple(said[-2:])) or self.followers.get(tuple(said[-1:])) or self.beginnings
         )

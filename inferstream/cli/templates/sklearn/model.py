@@ -1,4 +1,4 @@
-"""A scikit-learn classifier: `model.joblib` beside this file if there is one, else one trained on iris flowers."""
+"""A scikit-learn classifier, loaded from `model.joblib` in this folder or else trained on the iris data."""
 
 from pathlib import Path
 

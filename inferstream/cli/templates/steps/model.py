@@ -1,4 +1,4 @@
-"""Streams that advance together, one step of all of them at a time."""
+"""Continuous batching: all active streams advance by one item in each step."""
 
 import time
 from dataclasses import dataclass
@@ -19,19 +19,22 @@ class State:
 
 class Model(StepModel):
     def admit(self, request: InferenceRequest) -> State:
-        """What this request's stream needs; raising refuses the request, and nobody else's."""
+        """Return the state of a new stream. An exception rejects only this request."""
         upto = int(NumpyCodec.decode_input(request.inputs[0])[0])
         if upto < 1:
             raise ModelError("upto must be at least 1", status_code=400)
         return State(upto)
 
     def step(self, states: list[State]) -> list[InferenceResponse | Finished | None]:
-        """The next item of each stream, in the order of `states`; what costs time is done once for all."""
+        """Return the next item of each stream, in the order of `states`.
+
+        Do the expensive work once for all of them.
+        """
         time.sleep(0.05)
         return [self._advance(state) for state in states]
 
     def release(self, state: State) -> None:
-        """Give back what the state holds: called once, however its stream has ended."""
+        """Release the resources of a state. Called once per stream, regardless of how the stream finished."""
 
     def _advance(self, state: State) -> InferenceResponse | Finished:
         state.said += 1

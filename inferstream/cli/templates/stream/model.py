@@ -1,4 +1,4 @@
-"""A text, word by word."""
+"""Streams the words of a prompt."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,1 +1,1 @@
-"""The messages of ORCA, in a descriptor pool of their own."""
+"""ORCA messages, in a separate descriptor pool."""

@@ -1,4 +1,4 @@
-"""A report; `make protos` writes the stub, which holds its type."""
+"""The ORCA load report message. `make protos` generates its type stub."""
 
 from .pool import POOL, message_class
 

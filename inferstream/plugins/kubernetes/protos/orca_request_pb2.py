@@ -1,4 +1,4 @@
-"""The request of a stream of reports; `make protos` writes the stub, which holds its type."""
+"""The request message for streamed ORCA load reports. `make protos` generates its type stub."""
 
 from .pool import POOL, message_class
 

@@ -1,4 +1,7 @@
-"""The descriptor pool of ORCA's messages. In protobuf's default pool, other packages define the same names."""
+"""The descriptor pool of the ORCA messages.
+
+Other packages define the same names in protobuf's default pool.
+"""
 
 from importlib.resources import files
 from typing import Any
@@ -13,5 +16,5 @@ for _file in FileDescriptorSet.FromString((files(__package__) / "orca.binpb").re
 
 
 def message_class(name: str) -> Any:
-    """The class of the message with a full name, for the module that has its stub."""
+    """Return the message class with this full name, which a `_pb2` module exports."""
     return GetMessageClass(POOL.FindMessageTypeByName(name))

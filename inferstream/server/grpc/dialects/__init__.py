@@ -1,1 +1,1 @@
-"""The dialects of ModelStreamInfer, one file for each."""
+"""Dialects of ModelStreamInfer, one module each."""

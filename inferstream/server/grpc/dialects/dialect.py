@@ -1,4 +1,4 @@
-"""The base class of a stream's dialects, and their requests, each with the admission to its model."""
+"""The base class of stream dialects, and the requests of a stream."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -12,15 +12,15 @@ from ....dataplane.dataplane import DataPlane
 from ....dataplane.first_calls import NotLoaded
 from ....errors import InferstreamError
 from ....protos.dialects import HEADER
-from ....protos.grpc import request_from
+from ....protos.grpc import parse_request
 from ....protos.grpc_messages import MessageWriter
-from ....protos.grpc_requests import InferMessage, size_of
-from ....protos.grpc_responses import WRITERS, length
+from ....protos.grpc_requests import InferMessage, message_size
+from ....protos.grpc_responses import WRITERS, encode_varint
 from ....types import Headers, InferenceRequest
 from ....types.inference import ResponseVisitor
 from ...status import Profile
-from ..context import of_name
-from ..rpc import RpcExchange, outcome
+from ..context import name_missing_field
+from ..rpc import RpcExchange, describe_failure
 
 StreamExchange = RpcExchange[InferMessage]
 
@@ -28,10 +28,13 @@ Message = TypeVar("Message")
 
 
 class LaterRequests(Generic[Message]):
-    """The requests after the first of a stream that is one call; one without an id has that of the first."""
+    """The requests that follow the first one on a stream that is a single call.
+
+    A request without an id receives the id of the first request.
+    """
 
     is_read = False
-    """Whether the model has asked for a later request."""
+    """Whether the model has read a later request."""
 
     def __init__(
         self,
@@ -51,14 +54,14 @@ class LaterRequests(Generic[Message]):
         return self
 
     def close(self) -> None:
-        """Let go of the call, which refers to its requests."""
+        """Drop the references to the call, which in turn refers to this object."""
         del self._admission, self._read
 
     async def __anext__(self) -> InferenceRequest:
         self.is_read = True
         message = await anext(self._exchange)
         if self._admission.metering is not None:
-            self._admission.received(self._size(message))
+            self._admission.count_message(self._size(message))
         request = self._read(message)
         request.id = request.id or self._first.id
         self._admission.identify(request)
@@ -66,9 +69,10 @@ class LaterRequests(Generic[Message]):
 
 
 class StreamRequest:
-    """One request of a stream, and the admission to its model, or None if the dataplane refuses it.
+    """One request of a stream and its admission.
 
-    `admitted` raises the refusal, because each dialect sends refusals in its own form.
+    If the request is rejected, the error is stored and raised by `admitted`, because each dialect has its own
+    error format.
     """
 
     __slots__ = ("_refusal", "admission", "message")
@@ -80,7 +84,10 @@ class StreamRequest:
         caller: Caller,
         refusal: InferstreamError | None = None,
     ) -> None:
-        """`refusal` is that of a model which did not load for its first call. Raises NotLoaded."""
+        """Admit the request. Raises NotLoaded if the model has to be loaded first.
+
+        `refusal` is the error of a model that failed to load on demand.
+        """
         self.message = message
         self.admission: Admission | None = None
         try:
@@ -89,14 +96,14 @@ class StreamRequest:
             version = message.model_version or None
             self.admission = dataplane.admit(message.model_name, version, caller, Action.STREAM)
             if self.admission.metering is not None:
-                self.admission.size = size_of(message)
+                self.admission.size = message_size(message)
         except InferstreamError as error:
-            self._refusal = of_name(error)
-            dataplane.refused(caller, "stream", message.model_name, self._refusal)
+            self._refusal = name_missing_field(error)
+            dataplane.log_rejection(caller, "stream", message.model_name, self._refusal)
 
     @classmethod
     async def admitted_of(cls, message: InferMessage, dataplane: DataPlane, caller: Caller) -> Self:
-        """The request in a message, after the load of its model if this is its first call."""
+        """Create the request for a message. Loads its model on demand first."""
         try:
             return cls(message, dataplane, caller)
         except NotLoaded:
@@ -107,31 +114,31 @@ class StreamRequest:
             return cls(message, dataplane, caller, refusal)
 
     def parse(self) -> InferenceRequest:
-        """The request, whose tensors may refer to their data. Raises InvalidRequest."""
-        return request_from(self.message, references=True)
+        """Parse the request. Its tensors may be views of the message. Raises InvalidRequest."""
+        return parse_request(self.message, references=True)
 
     def admitted(self) -> Admission:
-        """The admission. Raises the refusal: ModelNotFound, ModelNotReady, Draining, Overloaded."""
+        """Return the admission. Raises the stored error, for example ModelNotFound or Overloaded."""
         if self.admission is None:
             raise self._refusal
         return self.admission
 
 
 class StreamDialect(ABC):
-    """A form of requests, responses and errors on a stream. One object serves every stream of the server."""
+    """A format of requests, responses and errors on a stream. One object serves all streams."""
 
     name: ClassVar[str]
     aliases: ClassVar[Sequence[str]] = ()
-    """Other names by which clients may request it."""
+    """Alternative names in the dialect header."""
 
     header: ClassVar[str] = HEADER
-    """The metadata by which clients request a dialect."""
+    """The metadata key that selects a dialect."""
 
     raw_writer: ClassVar[ResponseVisitor[bytes]] = WRITERS[False]
-    """Makes the bytes of a ModelInferResponse with raw contents of a response, by `response.accept(raw_writer)`."""
+    """Encodes a response as a ModelInferResponse with raw contents: `response.accept(raw_writer)`."""
 
-    length = staticmethod(length)
-    """The bytes of the length of a field, for messages around such bytes."""
+    length = staticmethod(encode_varint)
+    """Encodes the length of a field, for messages that embed such bytes."""
 
     def __init__(self, dataplane: DataPlane, profile: Profile) -> None:
         self._dataplane = dataplane
@@ -140,31 +147,31 @@ class StreamDialect(ABC):
     @staticmethod
     @abstractmethod
     def is_certain(first: StreamRequest, metadata: Headers) -> bool:
-        """Whether the first request of a stream has a mark that no other dialect has."""
+        """Whether the first request of a stream has a feature that no other dialect has."""
 
     @staticmethod
     def is_likely(first: StreamRequest, metadata: Headers) -> bool:
-        """Whether the first request looks like this dialect, for a stream of which no dialect is certain."""
+        """Whether the first request looks like this dialect. Called if no dialect is certain."""
         return False
 
     @abstractmethod
     async def serve(self, first: StreamRequest, exchange: StreamExchange, caller: Caller) -> None:
-        """Serve a stream to its end. An error ends the stream with its status."""
+        """Serve a stream to its end. An exception becomes the status of the RPC."""
 
     async def next_request(self, exchange: StreamExchange, caller: Caller) -> StreamRequest | None:
-        """The next request; None when the client has half-closed. Raises InvalidRequest."""
+        """Receive the next request, or None if the client has half-closed. Raises InvalidRequest."""
         message = await exchange.read()
         return None if message is None else await StreamRequest.admitted_of(message, self._dataplane, caller)
 
     @staticmethod
     def raw_stream_writer() -> ResponseVisitor[bytes]:
-        """The `raw_writer` of one stream, which is faster for responses that are alike."""
+        """Return a `raw_writer` for one stream. It is faster if successive responses are alike."""
         return MessageWriter(typed=False)
 
     def message_of(self, error: Exception) -> str:
-        """The text of an error for clients. One outside our tree is logged, and its text has no details."""
-        return outcome(error, self._profile)[1]
+        """Return the error message for clients. Details of unexpected errors are only logged."""
+        return describe_failure(error, self._profile)[1]
 
     async def announce(self, exchange: StreamExchange) -> None:
-        """Send the initial metadata with the dialect of the responses."""
+        """Send the name of the dialect as initial metadata."""
         await exchange.context.send_initial_metadata(((HEADER, self.name),))

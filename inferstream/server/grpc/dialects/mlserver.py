@@ -1,4 +1,4 @@
-"""MLServer's dialect of a stream: one model, whose calls read the requests of the stream in order."""
+"""The MLServer stream dialect: one model, whose calls read the requests of the stream in order."""
 
 from contextlib import closing
 from functools import partial
@@ -8,9 +8,9 @@ from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....errors import InferstreamError, InvalidRequest
-from ....protos.grpc import request_from, wants_typed
+from ....protos.grpc import parse_request, wants_typed_contents
 from ....protos.grpc_messages import MessageWriter
-from ....protos.grpc_requests import InferMessage, size_of
+from ....protos.grpc_requests import InferMessage, message_size
 from ....types import Headers, InferenceRequest, Parameters
 from ...status import Profile
 from ..context import TrailingHeaders
@@ -18,7 +18,7 @@ from .dialect import LaterRequests, StreamDialect, StreamExchange, StreamRequest
 
 
 class MLServerDialect(StreamDialect):
-    """Responses are ModelInferResponses; an error ends the stream with its status."""
+    """Sends ModelInferResponse messages. An error becomes the status of the RPC."""
 
     name = "mlserver"
     aliases = ("v2",)
@@ -33,23 +33,25 @@ class MLServerDialect(StreamDialect):
 
     async def serve(self, first: StreamRequest, exchange: StreamExchange, caller: Caller) -> None:
         admission = first.admitted()
-        read = partial(_request_to, admission, first.message)
+        read = partial(_parse_request, admission, first.message)
         message: InferMessage | None = first.message
         while message is not None:
             try:
                 request = read(message)
             except InferstreamError as error:
-                self._dataplane.refused(caller, "stream", admission.model, error)
+                self._dataplane.log_rejection(caller, "stream", admission.model, error)
                 raise
             announce = message is first.message
-            with closing(LaterRequests(admission, exchange, request, read, size_of)) as more:
-                await self._answer(admission, request, more, exchange, wants_typed(message), announce)
-            # A model that asks for no later request takes one at a time, so it is called for each.
+            with closing(LaterRequests(admission, exchange, request, read, message_size)) as more:
+                await self._respond(
+                    admission, request, more, exchange, wants_typed_contents(message), announce
+                )
+            # If the model has not read a later request, each request is a separate call.
             message = None if more.is_read else await exchange.read()
             if message is not None and admission.metering is not None:
-                admission.size = size_of(message)
+                admission.size = message_size(message)
 
-    async def _answer(
+    async def _respond(
         self,
         admission: Admission,
         request: InferenceRequest,
@@ -62,9 +64,8 @@ class MLServerDialect(StreamDialect):
         usage = admission.usage
         last: tuple[str | None, Parameters | None] | None = None
         async with await admission.open(Operation.STREAM, request, more) as reply:
-            if (
-                announce
-            ):  # not before the first response: a client may retry a call that fails without metadata
+            # Not before the first response: a client may retry a call that fails without metadata.
+            if announce:
                 await self.announce(exchange)
             async for response in reply:
                 last = response.id, response.parameters
@@ -72,16 +73,16 @@ class MLServerDialect(StreamDialect):
                 if usage is not None:
                     usage.sent += len(message)
                 await exchange.write(message)
-                # Freed now: with hundreds of streams it would leave the core's caches before the next one.
+                # Freed now, while it is in the CPU cache: with hundreds of streams, it would not stay there.
                 del response
         if last is not None:
             self._headers.send(exchange.context, admission, *last)
 
 
-def _request_to(admission: Admission, first: InferMessage, message: InferMessage) -> InferenceRequest:
-    """The request in a message. Raises InvalidRequest if it is for another model than the `first` one.
+def _parse_request(admission: Admission, first: InferMessage, message: InferMessage) -> InferenceRequest:
+    """Parse a request. Raises InvalidRequest if it names another model than the `first` request.
 
-    A later message may leave the name and the version empty.
+    Later messages may leave the model name and version empty.
     """
     for field, sent, expected in (
         ("model_name", message.model_name, first.model_name),
@@ -92,4 +93,4 @@ def _request_to(admission: Admission, first: InferMessage, message: InferMessage
                 f'"{field}" is "{sent}", and this stream is of model "{first.model_name}"'
                 + (f', version "{expected}"' if field == "model_version" and expected else "")
             )
-    return request_from(message)
+    return parse_request(message)

@@ -1,1 +1,1 @@
-"""RPCs in a server of the library grpcio. No other part of the server imports the library."""
+"""The RPCs in a grpcio server. No other module of the server imports grpcio."""

@@ -1,4 +1,4 @@
-"""RPCs as handlers for any `grpc.aio` server."""
+"""The RPCs as handlers for any `grpc.aio` server."""
 
 import asyncio
 import logging
@@ -11,14 +11,14 @@ from grpc.aio import EOF, InternalError  # type: ignore[attr-defined]  # EOF is 
 
 from ....concurrency.scope import PATIENCE, ClientLeft
 from ..metadata import CallMetadata, Metadata
-from ..rpc import RpcFailed, Rpcs, ServedRpc
+from ..rpc import Rpc, RpcFailed, Rpcs
 from ..statuses import StatusCode
 
 if TYPE_CHECKING:
     Handler = grpc.RpcMethodHandler[bytes, bytes]
     GenericHandler = grpc.GenericRpcHandler[object, object]
 else:
-    Handler = grpc.RpcMethodHandler  # generic for type checkers alone
+    Handler = grpc.RpcMethodHandler  # generic only for type checkers
     GenericHandler = grpc.GenericRpcHandler
 
 logger = logging.getLogger("inferstream.model")
@@ -27,7 +27,7 @@ CODES = {code: grpc.StatusCode[code.name] for code in StatusCode}
 
 
 class LibraryContext(Protocol):
-    """The part of the library's context that is used. Its stubs type neither messages of bytes nor None."""
+    """The grpcio context. The stubs of the library support neither bytes messages nor None."""
 
     def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]] | None: ...
     def time_remaining(self) -> float | None: ...
@@ -41,7 +41,7 @@ class LibraryContext(Protocol):
 
 
 class GrpcioContext:
-    """The context of an RPC over the library's. The library raises InternalError once the client has left."""
+    """An `RpcContext` that wraps the grpcio context, which raises InternalError after a disconnect."""
 
     __slots__ = ("_context", "_initial", "_trailing", "metadata")
 
@@ -89,7 +89,7 @@ class GrpcioContext:
             raise ClientLeft from error
 
     async def open(self) -> None:
-        """Send the initial metadata that were added and have not left."""
+        """Send the initial metadata that has been added and not sent yet."""
         if self._initial:
             await self.send_initial_metadata(())
 
@@ -99,29 +99,29 @@ class GrpcioContext:
 
 
 class RpcHandlers(GenericHandler):
-    """Finds the handler of each call."""
+    """Looks up the handler for each call."""
 
     def __init__(self, rpcs: Rpcs) -> None:
         self._rpcs = rpcs
-        self._handlers: dict[str, tuple[ServedRpc, Handler]] = {}
+        self._handlers: dict[str, tuple[Rpc, Handler]] = {}
 
     def service(  # type: ignore[override]  # handlers of bytes
         self, handler_call_details: grpc.HandlerCallDetails
     ) -> Handler | None:
-        """The handler of an RPC; None for one that is not implemented."""
+        """Return the handler of an RPC, or None if it is not implemented."""
         rpc = self._rpcs.find(handler_call_details.method)
         if rpc is None:
             return None
         known = self._handlers.get(rpc.path)
-        if known is None or known[0] is not rpc:  # a typed RPC changes with its model
-            known = self._handlers[rpc.path] = rpc, _handler_of(rpc)
+        if known is None or known[0] is not rpc:  # typed RPCs change when their model is reloaded
+            known = self._handlers[rpc.path] = rpc, _build_handler(rpc)
         return known[1]
 
 
-def _handler_of(rpc: ServedRpc) -> Handler:
+def _build_handler(rpc: Rpc) -> Handler:
     serve, streams = rpc.serve, rpc.client_streams or rpc.server_streams
 
-    async def served(message: bytes, context: LibraryContext) -> bytes | None:
+    async def serve_call(message: bytes, context: LibraryContext) -> bytes | None:
         own = GrpcioContext(context)
         try:
             with Reminder():
@@ -133,14 +133,17 @@ def _handler_of(rpc: ServedRpc) -> Handler:
                 await own.open()
             return await context.abort(CODES[failed.code], failed.message, failed.trailing)
         except ClientLeft:
-            raise asyncio.CancelledError from None  # the library sends nothing after it
+            raise asyncio.CancelledError from None  # grpcio then sends nothing
 
     made = grpc.stream_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
-    return made(served)
+    return made(serve_call)
 
 
 class Reminder:
-    """`with Reminder():` cancels the current task again if model code lingers after a library's only cancel."""
+    """A context manager that cancels the current task again if model code ignored the first cancellation.
+
+    grpcio cancels a task only once. The interval is `PATIENCE` seconds.
+    """
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -150,17 +153,19 @@ class Reminder:
         self._timer = self._schedule()
 
     def _schedule(self) -> asyncio.TimerHandle:
-        return self._task.get_loop().call_later(PATIENCE, self._look)
+        return self._task.get_loop().call_later(PATIENCE, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._cancelled_before:
-            logger.error("model code lingers %g s after it was cancelled; cancelling it again", PATIENCE)
+            logger.error(
+                "model code is still running %g s after its cancellation; cancelling it again", PATIENCE
+            )
             self._task.cancel()
         self._cancelled_before = self._task.cancelling() > 0
         self._timer = self._schedule()
 
     def __enter__(self) -> None:
-        """The timer was started by `__init__`."""
+        """Do nothing, because `__init__` has started the timer."""
 
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()

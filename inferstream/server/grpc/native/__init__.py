@@ -1,1 +1,1 @@
-"""The engine over our own HTTP/2: the head of a call, the call, and its port."""
+"""The gRPC engine on the HTTP/2 implementation of this package: heads, calls and the port."""

@@ -1,4 +1,4 @@
-"""A call: the context of the RPC, the deadline, the end, and messages on the wire; and a call with one of each."""
+"""The base class of gRPC calls, with context, deadline, status and messages, and the unary call."""
 
 import asyncio
 import logging
@@ -10,23 +10,23 @@ from ....concurrency.scope import FAILURES, ClientLeft, Scope
 from ....errors import DeadlineExceeded, InferstreamError, PayloadTooLarge
 from ...connections import address, identities
 from ...http2.stream import Stream
-from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compressed, decompressed
+from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compress, decompress
 from ..metadata import CallMetadata, Metadata
 from ..options import GrpcOptions
-from ..rpc import RpcFailed, ServedRpc
+from ..rpc import Rpc, RpcFailed
 from ..statuses import StatusCode, grpc_status
-from .head import ENDED, OPENED, CallHead, ended, failed_at_once, opened
+from .head import ENDED, OPENED, CallHead, encode_head, encode_trailers, encode_trailers_only
 
 logger = logging.getLogger("inferstream.grpc")
 
 WORTH_COMPRESSING = 1024
-"""Bytes of a message below which compression gains nothing."""
+"""Message size in bytes below which compression gains nothing."""
 
 _PREFIX = PREFIX.size
 
 
 class GrpcCall:
-    """The part of a call that unary and streaming RPCs share; it is the context of the RPC."""
+    """The base class of unary and streaming calls. A call is also the context of its RPC."""
 
     __slots__ = (
         "_buffer",
@@ -45,7 +45,7 @@ class GrpcCall:
         "deadline",
     )
 
-    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: GrpcOptions) -> None:
+    def __init__(self, stream: Stream, head: CallHead, rpc: Rpc, limits: GrpcOptions) -> None:
         self._stream = stream
         self._head = head
         self._rpc = rpc
@@ -62,13 +62,13 @@ class GrpcCall:
             self._encoding = limits.compression
 
     def begin(self) -> bool:
-        """Check the head, and start the clock. Whether the call goes on."""
+        """Check the head and start the deadline timer. Returns False if the call has failed."""
         head = self._head
         if head.encoding != IDENTITY:
             try:
                 check_encoding(head.encoding)
             except InferstreamError as error:
-                self._fail_by(error)
+                self._fail_and_cancel(error)
                 return False
         if (timeout := head.timeout) is not None:
             if timeout < 0:
@@ -111,36 +111,40 @@ class GrpcCall:
     def add_trailing_metadata(self, metadata: Metadata, /) -> None:
         self._trailing += metadata
 
-    # The end
+    # End of the call
 
     def lost(self) -> None:
-        """The client has left."""
+        """Handle the client's disconnect."""
         self._left = self._over = True
         self._stop_timer()
         self._end_task(ClientLeft())
 
-    def overdue(self) -> None:
-        """The client takes too long to send a message that it has begun."""
+    def time_out(self) -> None:
+        """Fail the call, because the client takes too long to complete a message."""
         self.fail(StatusCode.DEADLINE_EXCEEDED, "The request was not received in time.")
         self._end_task(DeadlineExceeded())
 
     def fail(self, code: StatusCode, message: str, trailing: Metadata = ()) -> None:
-        """End the call with a status."""
+        """Complete the call with an error status."""
         if self._over:
             return
         self._over = True
         self._stop_timer()
         if self._initial and not self._opened:
             self._opened = True
-            self._stream.open(opened(self._initial, self._encoding))
+            self._stream.open(encode_head(self._initial, self._encoding))
         trailing = self._trailing + trailing
-        block = ended(code, message, trailing) if self._opened else failed_at_once(code, message, trailing)
+        block = (
+            encode_trailers(code, message, trailing)
+            if self._opened
+            else encode_trailers_only(code, message, trailing)
+        )
         self._finish(block)
 
     def _finish(self, trailers: bytes) -> None:
         self._stream.finish(trailers)
 
-    def _fail_by(self, error: InferstreamError) -> None:
+    def _fail_and_cancel(self, error: InferstreamError) -> None:
         self.fail(*grpc_status(error))
         self._end_task(error)
 
@@ -150,7 +154,7 @@ class GrpcCall:
         self._end_task(DeadlineExceeded())
 
     def _end_task(self, reason: Exception) -> None:
-        # A task that is cancelled before it has begun keeps its frame, and that this call: a cycle.
+        # A task that is cancelled before its first step keeps its frame, which refers to this call: a cycle.
         task, self._task = self._task, None
         if task is not None and not task.done():
             Scope(task).end(reason)
@@ -168,22 +172,22 @@ class GrpcCall:
         elif not isinstance(error, Exception):
             self.fail(StatusCode.CANCELLED, "The server has cancelled the call.")
         elif not isinstance(error, ClientLeft):
-            logger.error("an RPC failed outside its service", exc_info=error)
+            logger.error("RPC failed outside its service", exc_info=error)
             self.fail(StatusCode.INTERNAL, "The server failed; its log says why.")
 
     # Messages
 
-    def _held(self, announced: int = 0) -> RequestBytes:
-        """What the call holds. Raises NoRoom for a message without room."""
+    def _memory_counter(self, announced: int = 0) -> RequestBytes:
+        """Return the counter of the call's memory. Raises NoRoom if the `announced` bytes do not fit."""
         stream = self._stream
         if stream.held is None:
             stream.held = RequestBytes(self._limits.inflight, announced, stream)
-            if stream.ended:  # nobody closes it any more
+            if stream.ended:  # the stream no longer closes it
                 stream.held.close()
         return cast(RequestBytes, stream.held)
 
-    def _framed(self, message: bytes) -> tuple[bytes, bytes]:
-        """The prefix of a message, and its bytes as they are sent. Raises PayloadTooLarge."""
+    def _frame_message(self, message: bytes) -> tuple[bytes, bytes]:
+        """Return the prefix and the content of a message. Raises PayloadTooLarge."""
         size = len(message)
         if self._limits.max_send is not None and size > self._limits.max_send:
             most, setting = self._limits.max_send, self._limits.send_setting
@@ -192,37 +196,37 @@ class GrpcCall:
             )
         if self._encoding is None or size < WORTH_COMPRESSING:
             return PREFIX.pack(0, size), message
-        whole = compressed(message, self._encoding)
+        whole = compress(message, self._encoding)
         return whole[:_PREFIX], whole[_PREFIX:]
 
-    def _next(self) -> bytes | memoryview | None:
-        """The next whole message that has arrived. Raises InferstreamError."""
+    def _take_message(self) -> bytes | memoryview | None:
+        """Return the next complete message, decompressed, or None. Raises InferstreamError."""
         buffer = self._buffer
         assert buffer is not None
         message = buffer.take()
         if message is not None and buffer.compressed:
-            return decompressed(
+            return decompress(
                 message, self._head.encoding, self._limits.max_receive, self._limits.receive_setting
             )
         return message
 
 
 class UnaryCall(GrpcCall):
-    """One request and one response."""
+    """A call with one request and one response."""
 
     __slots__ = ("_message",)
 
-    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: GrpcOptions) -> None:
+    def __init__(self, stream: Stream, head: CallHead, rpc: Rpc, limits: GrpcOptions) -> None:
         super().__init__(stream, head, rpc, limits)
         self._message: bytes | memoryview | None = None
 
-    def received(self, data: bytes | memoryview, end: bool) -> None:
+    def receive_data(self, data: bytes | memoryview, end: bool) -> None:
         size = len(data)
-        self._stream.consumed(size)
+        self._stream.return_credit(size)
         if self._over:
             return
         if self._buffer is None and end and size >= _PREFIX:
-            # A message in one frame, as nearly all are.
+            # Fast path: the message is in one frame, as nearly all are.
             flags, length = PREFIX.unpack_from(data)
             if not flags and length == size - _PREFIX <= self._limits.max_receive and size <= COUNTED_BYTES:
                 self._start(data[_PREFIX:])
@@ -233,10 +237,10 @@ class UnaryCall(GrpcCall):
         if self._buffer is None:
             self._buffer = MessageBuffer(self._limits.max_receive, self._limits.receive_setting)
         buffer = self._buffer
-        buffer.feed(data)
+        buffer.append(data)
         try:
             total = self._stream.taken
-            while (message := self._next()) is not None:
+            while (message := self._take_message()) is not None:
                 if buffer.compressed:
                     total += len(message)
                 if self._message is not None:
@@ -244,9 +248,9 @@ class UnaryCall(GrpcCall):
                     return
                 self._message = message
             if total > COUNTED_BYTES:
-                self._held(buffer.expected).receive(total)
+                self._memory_counter(buffer.expected).receive(total)
         except InferstreamError as error:
-            self._fail_by(error)
+            self._fail_and_cancel(error)
             return
         if not end:
             return
@@ -264,7 +268,7 @@ class UnaryCall(GrpcCall):
 
     async def _serve(self, message: bytes | memoryview) -> None:
         try:
-            response = await self._rpc.serve(message, self)  # type: ignore[arg-type]  # any of the three
+            response = await self._rpc.serve(message, self)  # type: ignore[arg-type]  # a view works as well
             assert response is not None
             if not self._over:
                 self._respond(response)
@@ -272,17 +276,19 @@ class UnaryCall(GrpcCall):
             self._fail_with(error)
 
     def _respond(self, response: bytes) -> None:
-        prefix, body = self._framed(response)
+        prefix, body = self._frame_message(response)
         self._over = True
         if self._timer is not None:
             self._stop_timer()
         stream = self._stream
-        trailers = ended(StatusCode.OK, "", self._trailing) if self._trailing else ENDED
+        trailers = encode_trailers(StatusCode.OK, "", self._trailing) if self._trailing else ENDED
         plain = self._encoding is None and not self._initial
-        stream.respond(OPENED if plain else opened(self._initial, self._encoding), prefix, body, trailers)
+        stream.respond(
+            OPENED if plain else encode_head(self._initial, self._encoding), prefix, body, trailers
+        )
 
     async def send_initial_metadata(self, metadata: Metadata, /) -> None:
-        """It leaves with the response, which is one write."""
+        """Store the metadata, which is sent together with the response in one write."""
         if self._left:
             raise ClientLeft
         self._initial += metadata

@@ -12,32 +12,32 @@ from ...http2.port import Http2Port
 from ...http2.request import Request
 from ...http2.stream import Accept, Receiver, Stream
 from ...ports import bind, share
-from ...tls import certificates
-from ..options import SOURCE, GrpcOptions, channel_arguments, limiting, options_of
+from ...tls import load_certificates
+from ..options import SOURCE, GrpcOptions, channel_arguments, name_receive_limit, parse_options
 from ..rpc import Rpcs
 from ..statuses import StatusCode
 from .call import UnaryCall
-from .head import CallHead, failed_at_once, is_grpc
+from .head import CallHead, encode_trailers_only, is_grpc
 from .streaming import StreamingCall
 
 logger = logging.getLogger("inferstream.grpc")
 
 LAST_WORDS = 1.0
-"""Seconds that calls in progress have to end when the port closes."""
+"""Grace period in seconds for running calls when the port closes."""
 
-UNKNOWN_RPC = failed_at_once(StatusCode.UNIMPLEMENTED, "Method not found!", ())
-"""The response to a call of an unknown RPC, in the words of grpc-core."""
+UNKNOWN_RPC = encode_trailers_only(StatusCode.UNIMPLEMENTED, "Method not found!", ())
+"""The response to an unknown RPC, with the message of grpc-core."""
 
 
 class Calls:
-    """Begins a call for each request of a port."""
+    """Starts a call for each request on a port."""
 
     def __init__(self, rpcs: Rpcs, options: GrpcOptions) -> None:
         self._find = rpcs.find
         self._options = options
 
     def accept(self, stream: Stream, request: Request, end: bool) -> UnaryCall | StreamingCall | None:
-        """Begin the call of a request, or respond to one that is no call."""
+        """Start a call, or respond immediately if the request is not a valid call."""
         head = request.derived
         if head is None:
             head = request.derived = CallHead(request)
@@ -53,26 +53,26 @@ class Calls:
             if call.begin():
                 call.start()
                 if end:
-                    call.received(b"", True)
+                    call.receive_data(b"", True)
             return call
         unary = UnaryCall(stream, head, rpc, self._options)
         if unary.begin():
             if end:
-                unary.received(b"", True)
+                unary.receive_data(b"", True)
             else:
                 stream.expecting_since = stream.opened_at
         return unary
 
     def too_large(self, stream: Stream) -> None:
-        """Respond to a request with too much metadata."""
+        """Respond to a request whose metadata is too large."""
         message = "The metadata is larger than allowed."
-        stream.finish(failed_at_once(StatusCode.RESOURCE_EXHAUSTED, message, ()))
+        stream.finish(encode_trailers_only(StatusCode.RESOURCE_EXHAUSTED, message, ()))
 
 
 class NativePort:
-    """One gRPC port. Raises InvalidSettings.
+    """The gRPC port. Raises InvalidSettings for an invalid option.
 
-    `beside` begins the requests that are no calls, where the port of HTTP/1 is that of gRPC too.
+    If REST and gRPC share the port, `beside` accepts the requests that are not gRPC calls.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class NativePort:
         inflight: InflightBytes | None = None,
     ) -> None:
         custom = settings.custom_grpc_server_settings or {}
-        options = options_of(channel_arguments(settings), custom, limiting(settings))
+        options = parse_options(channel_arguments(settings), custom, name_receive_limit(settings))
         if inflight is not None:
             options = replace(options, inflight=inflight)
-        named = certificates(custom, settings.model_repository_root, SOURCE)
+        named = load_certificates(custom, settings.model_repository_root, SOURCE)
         if beside is not None:
-            named = None  # a port has one certificate, that of REST
+            named = None  # a shared port uses the certificate of REST
         self._certificates = named
         self._front_ends = settings.frontends > 1
         self._reused = options.reuse_port and not self._front_ends
@@ -108,7 +108,7 @@ class NativePort:
             max_connections=settings.max_connections,
             context=None if named is None else named.context,
         )
-        self.guest = self._port.guest
+        self.guest = self._port.create_guest
 
     def bind(self, host: str, port: int) -> int:
         """Bind the port and return its number. Raises InvalidSettings if it is in use."""
@@ -118,22 +118,22 @@ class NativePort:
         return int(sock.getsockname()[1])
 
     def join(self, host: str, port: int) -> int:
-        """Bind a port that another front end has bound for all, and return its number."""
+        """Bind a port that another front-end process has already bound, and return its number."""
         sock = self._sock = bind(host, port, "gRPC", shared=True)
         return int(sock.getsockname()[1])
 
     async def start(self) -> None:
-        """Serve at the port that is bound, or connections that another port accepts."""
+        """Serve the bound port, or connections that another port accepts."""
         await self._port.start(self._sock)
         if self._certificates is not None:
-            self._renewing = asyncio.create_task(self._certificates.keep_renewed(logger))
+            self._renewing = asyncio.create_task(self._certificates.watch(logger))
 
     def drain(self) -> None:
-        """Accept no further calls, and tell clients to make theirs elsewhere."""
+        """Stop accepting calls, and make clients reconnect elsewhere."""
         self._port.drain()
 
     async def stop(self) -> None:
-        """Close the port; calls in progress have a second to end."""
+        """Close the port. Running calls have `LAST_WORDS` seconds to complete."""
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.wait([self._renewing])
@@ -143,7 +143,7 @@ class NativePort:
 
 
 def accept(calls: Calls, beside: Accept, stream: Stream, request: Request, end: bool) -> Receiver | None:
-    """Begin a call, or a request of REST: a call is what has the content type of gRPC."""
+    """Start a gRPC call or a REST request, depending on the content type."""
     if isinstance(request.derived, CallHead) or (
         request.derived is None and is_grpc(dict(request.fields).get(b"content-type", b""))
     ):

@@ -1,4 +1,4 @@
-"""A call with messages in both directions, or many in one."""
+"""Streaming calls: many messages in one direction or in both."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -9,29 +9,32 @@ from ....concurrency.outgoing import Gathered
 from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
-from ..messages import PREFIX, MessageBuffer, decompressed
+from ..messages import PREFIX, MessageBuffer, decompress
 from ..metadata import Metadata
 from ..options import GrpcOptions
-from ..rpc import ServedRpc
+from ..rpc import Rpc
 from ..statuses import StatusCode
 from .call import GrpcCall
-from .head import CallHead, ended, opened
+from .head import CallHead, encode_head, encode_trailers
 
 WITHOUT_WAIT = 16
-"""Messages after which a stream that never waits lets other calls run."""
+"""Messages after which a stream that never waits yields to other calls."""
 
-MOST_WAITING = 64
-"""Messages of a stream that are cut out before the RPC reads them. The others wait as the bytes that arrived."""
+MAX_WAITING = 64
+"""Maximum number of messages that are split off before the RPC reads them.
+
+The rest stays unparsed in the buffer.
+"""
 
 _PREFIX = PREFIX.size
 _pack_prefix = PREFIX.pack
 
 
 class StreamingCall(GrpcCall):
-    """Messages in both directions, or many in one.
+    """A call with many messages in one direction or in both.
 
-    Messages that the RPC writes without waiting leave together, because the system call is most of what a small
-    message costs. The first leaves alone, and the others by the end of this turn of the event loop.
+    Messages that the RPC writes without waiting share a system call, because it is most of the cost of a
+    small message. The first message is sent immediately, the others at the end of the event loop iteration.
     """
 
     __slots__ = (
@@ -43,18 +46,18 @@ class StreamingCall(GrpcCall):
         "_without_wait",
     )
 
-    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: GrpcOptions) -> None:
+    def __init__(self, stream: Stream, head: CallHead, rpc: Rpc, limits: GrpcOptions) -> None:
         super().__init__(stream, head, rpc, limits)
         self._buffer = MessageBuffer(limits.max_receive, limits.receive_setting)
-        self._messages: Channel[tuple[bytes, bool]] = Channel(MOST_WAITING)
-        """Messages that the RPC has not read, and whether each is compressed."""
+        self._messages: Channel[tuple[bytes, bool]] = Channel(MAX_WAITING)
+        """Messages that the RPC has not read yet, and whether each is compressed."""
         self._owed = 0
-        """Bytes of the window that the client does not have back."""
+        """Received bytes that have not been returned to the flow-control window of the client."""
         self._half_closed = False
         self._gathered = Gathered()
         self._without_wait = 0
         self._plain = self._encoding is None and limits.max_send is None
-        """Whether messages are sent as they are, however large."""
+        """Whether messages are sent uncompressed and without a size limit."""
 
     def start(self) -> None:
         self._task = self._stream.connection.loop.create_task(self._serve())
@@ -66,37 +69,37 @@ class StreamingCall(GrpcCall):
                 self._over = True
                 self._stop_timer()
                 if not self._opened:
-                    self._stream.open(opened(self._initial, self._encoding))
-                self._finish(ended(StatusCode.OK, "", self._trailing))
+                    self._stream.open(encode_head(self._initial, self._encoding))
+                self._finish(encode_trailers(StatusCode.OK, "", self._trailing))
         except FAILURES as error:
             self._fail_with(error)
 
-    def received(self, data: bytes | memoryview, end: bool) -> None:
+    def receive_data(self, data: bytes | memoryview, end: bool) -> None:
         if self._over:
             return
         assert self._buffer is not None
-        self._buffer.feed(data)
+        self._buffer.append(data)
         self._owed += len(data)
         self._half_closed = end
         try:
             self._split()
             if self._owed > COUNTED_BYTES or self._buffer.size > COUNTED_BYTES:
-                self._keep()
+                self._count_memory()
         except InferstreamError as error:
-            self._fail_by(error)
+            self._fail_and_cancel(error)
             return
         if self._over:
             self._end_task(ClientLeft())
         elif end and not self._buffer.size:
             self._messages.end()
 
-    def _keep(self, size: int = 0) -> None:
-        """Count the messages that wait, and the bytes of the one that the RPC has. Raises NoRoom."""
+    def _count_memory(self, size: int = 0) -> None:
+        """Count the memory of waiting messages, plus `size` bytes of the message in use. Raises NoRoom."""
         assert self._buffer is not None
-        self._held().keep(max(self._owed, self._buffer.size) + size)
+        self._memory_counter().resize(max(self._owed, self._buffer.size) + size)
 
     def _split(self) -> None:
-        """Cut messages out of what has arrived, as many as may wait. Raises InferstreamError."""
+        """Split the received bytes into messages, up to `MAX_WAITING`. Raises InferstreamError."""
         stream, buffer, messages = self._stream, self._buffer, self._messages
         assert buffer is not None
         while messages.has_room():
@@ -107,8 +110,9 @@ class StreamingCall(GrpcCall):
             stream.expecting_since = None
             return
         if messages.empty and self._owed:
-            # The message that the RPC waits for may be larger than the window. Its own limit bounds it.
-            stream.consumed(self._owed)
+            # The next message may be larger than the window, so let the client send more. The limit on
+            # messages bounds its size.
+            stream.return_credit(self._owed)
             self._owed = 0
         incomplete = not buffer.between_messages
         if incomplete and self._half_closed:
@@ -134,16 +138,16 @@ class StreamingCall(GrpcCall):
             await messages.news()
         message, packed = messages.pop()
         size = _PREFIX + len(message)
-        if size > self._owed:  # the client has a part of it back, because the message was large
+        if size > self._owed:  # a part was already returned, because the message was large
             size = self._owed
         self._owed -= size
-        self._stream.consumed(size)
-        if packed:  # inflated here, so that messages which wait take no more memory than on the wire
-            message = decompressed(
+        self._stream.return_credit(size)
+        if packed:  # decompressed late, so that waiting messages take less memory
+            message = decompress(
                 message, self._head.encoding, self._limits.max_receive, self._limits.receive_setting
             )
         if self._stream.held is not None or len(message) > COUNTED_BYTES:
-            self._keep(len(message))
+            self._count_memory(len(message))
         return message
 
     async def send_initial_metadata(self, metadata: Metadata, /) -> None:
@@ -152,35 +156,37 @@ class StreamingCall(GrpcCall):
         if not self._opened:
             self._opened = True
             stream = self._stream
-            stream.open(opened(self._initial + metadata, self._encoding))
-            stream.connection.later(stream.head)
+            stream.open(encode_head(self._initial + metadata, self._encoding))
+            stream.connection.run_later(stream.send_head)
 
     def write(self, message: bytes, /) -> Awaitable[None]:
         if self._over:
             raise ClientLeft
-        prefix, body = (_pack_prefix(0, len(message)), message) if self._plain else self._framed(message)
+        prefix, body = (
+            (_pack_prefix(0, len(message)), message) if self._plain else self._frame_message(message)
+        )
         stream, gathered = self._stream, self._gathered
         if not self._opened:
             self._opened = True
-            stream.open(opened(self._initial, self._encoding))
+            stream.open(encode_head(self._initial, self._encoding))
         self._without_wait += 1
-        waits, turns = gathered.waits(len(body)), self._without_wait >= WITHOUT_WAIT
+        waits, turns = gathered.can_wait(len(body)), self._without_wait >= WITHOUT_WAIT
         if turns:
             self._without_wait = 0
         elif waits:
             if not gathered.pieces:
-                stream.connection.later(self._send)
-            gathered.pieces += prefix, body  # `add`, without its frame
+                stream.connection.run_later(self._send)
+            gathered.pieces += prefix, body  # inlined `add`
             gathered.size += len(body)
             return stream.connection.no_wait
         if gathered.pieces:
-            if gathered.takes(len(body)):
+            if gathered.fits(len(body)):
                 gathered.add(len(body), prefix, body)
                 prefix, body = b"", gathered.take()
             else:
-                self._send()  # apart from this one, which is not copied
+                self._send()  # separately, so that this message is not copied
         if not stream.send(prefix, body):
-            return stream.sent()
+            return stream.drain()
         return asyncio.sleep(0) if turns else stream.connection.no_wait
 
     def _send(self) -> None:

@@ -1,1 +1,1 @@
-"""gRPC-Web: the RPCs over HTTP/1.1, for browsers."""
+"""gRPC-Web: the same RPCs for browsers, over HTTP."""

@@ -1,4 +1,4 @@
-"""One call of gRPC-Web: the context of its RPC over an ASGI request and response."""
+"""One gRPC-Web call: the context of its RPC, over an ASGI request and response."""
 
 import asyncio
 import logging
@@ -9,13 +9,21 @@ from typing import NamedTuple, cast
 from ....concurrency.outgoing import StallGuard, Turn
 from ....concurrency.scope import ClientLeft
 from ....errors import InvalidRequest, UnsupportedEncoding
-from ...compression import DEFLATE, GZIP, inflate, too_large
+from ...compression import DEFLATE, GZIP, build_size_error, inflate
 from ...connections import ScopeClient
-from ..messages import ACCEPTED, IDENTITY, PREFIX, MessageBuffer, check_encoding, decompressed, prefixed
-from ..metadata import CallMetadata, Header, Metadata, header_pairs, metadata_of, percent_encoded, timeout_of
+from ..messages import ACCEPTED, IDENTITY, PREFIX, MessageBuffer, add_prefix, check_encoding, decompress
+from ..metadata import (
+    CallMetadata,
+    Header,
+    Metadata,
+    encode_metadata,
+    extract_metadata,
+    parse_timeout,
+    percent_encode,
+)
 from ..options import MESSAGE_SETTING
 from ..statuses import StatusCode
-from .text import TextDecoder, encoded
+from .text import TextDecoder, encode_chunk
 
 Scope = Mapping[str, object]
 Receive = Callable[[], Awaitable[Mapping[str, object]]]
@@ -26,20 +34,20 @@ TRAILERS = 0x80
 
 
 class WebLimits(NamedTuple):
-    """What a call may take."""
+    """Limits of a gRPC-Web call."""
 
     receive: int
-    """Bytes of a request, and of the body."""
+    """Maximum bytes of a request message and of the body."""
     send: int | None
-    """Bytes of a response; None for no limit."""
+    """Maximum bytes of a response message, or None."""
     stall: float
-    """Seconds in which the client may read nothing."""
+    """Seconds after which a client that does not read is dropped."""
     setting: str = MESSAGE_SETTING
-    """The name of the setting that limits what is received."""
+    """The setting that limits requests, named in errors."""
 
 
 class WebCall(ScopeClient, StallGuard):
-    """The context that the RPC gets. The whole body is received before the RPC starts."""
+    """The context of a gRPC-Web call. The body is received completely before the RPC starts."""
 
     logger = logging.getLogger("inferstream.grpc")
 
@@ -67,11 +75,11 @@ class WebCall(ScopeClient, StallGuard):
         self._started = self._received = False
         self._turn = Turn()
 
-    # What the RPC uses
+    # Interface for the RPC
 
     async def read(self) -> bytes | None:
         await self._turn.end()
-        return self._message()
+        return self._take_message()
 
     async def write(self, message: bytes, /) -> None:
         if self.left:
@@ -80,7 +88,7 @@ class WebCall(ScopeClient, StallGuard):
         if not self._started:
             await self._start(())
         self._waiting_since = self._loop.time()
-        await self._send_body(prefixed(message))
+        await self._send_body(add_prefix(message))
         self._waiting_since = None
         await self._turn.end()
 
@@ -95,19 +103,19 @@ class WebCall(ScopeClient, StallGuard):
     def add_trailing_metadata(self, metadata: Metadata, /) -> None:
         self._trailing += metadata
 
-    # What the door uses
+    # Interface for `GrpcWeb`
 
     def begin(self, now: float) -> None:
-        """Read the headers of the call. Raises InvalidRequest, Unsupported."""
+        """Parse the headers of the call. Raises InvalidRequest or Unsupported."""
         if (timeout := self._find(b"grpc-timeout")) is not None:
-            self.deadline = now + timeout_of(timeout)
+            self.deadline = now + parse_timeout(timeout)
         check_encoding(self._encoding)
-        self.metadata = CallMetadata(metadata_of(self.headers))
+        self.metadata = CallMetadata(extract_metadata(self.headers))
 
     async def receive(self) -> None:
-        """Receive the whole body, and then wait for the disconnect in a task.
+        """Receive the complete body, and then watch for a disconnect in a task.
 
-        Raises InvalidRequest, PayloadTooLarge, UnsupportedEncoding, ClientLeft.
+        Raises InvalidRequest, PayloadTooLarge, UnsupportedEncoding or ClientLeft.
         """
         encoding = self._find(b"content-encoding", IDENTITY).lower()
         if encoding not in (IDENTITY, GZIP, DEFLATE):
@@ -137,45 +145,45 @@ class WebCall(ScopeClient, StallGuard):
                     )
                     self.count(len(piece))
             if encoding == IDENTITY or not more:
-                self._buffer.feed(piece if decode is None else decode.feed(piece))
+                self._buffer.append(piece if decode is None else decode.decode(piece))
             if max(size, self._buffer.size) > most:
-                raise too_large("body", self._limits.receive, self._limits.setting)
+                raise build_size_error("body", self._limits.receive, self._limits.setting)
         if decode is not None:
             decode.end()
         self._received = True
         self.listen()
 
-    def only_message(self) -> bytes:
-        """The request of a unary RPC. Raises InvalidRequest."""
-        message = self._message()
+    def take_only_message(self) -> bytes:
+        """Return the request of a unary RPC. Raises InvalidRequest."""
+        message = self._take_message()
         if message is None or not self._buffer.between_messages:
             raise InvalidRequest("The body of a unary call must hold one message.")
         return message
 
     def respond(self, message: bytes) -> None:
-        """Keep the response of a unary RPC, so that `end` sends it with the trailers."""
+        """Store the response of a unary RPC, which `end` sends together with the trailers."""
         self._check_size(message)
-        self._response = prefixed(message)
+        self._response = add_prefix(message)
 
     async def end(self, code: StatusCode, message: str, trailing: Metadata) -> None:
-        """Send the trailers, and what is before them."""
+        """Send the stored response, if any, and the trailers."""
         block = b"grpc-status:%d\r\n" % code
         if message:
-            block += b"grpc-message:%b\r\n" % percent_encoded(message)
-        for name, value in header_pairs((*self._trailing, *trailing)):
+            block += b"grpc-message:%b\r\n" % percent_encode(message)
+        for name, value in encode_metadata((*self._trailing, *trailing)):
             block += b"%b:%b\r\n" % (name, value)
         body = self._response + PREFIX.pack(TRAILERS, len(block)) + block
         if not self._started:
-            await self._start((), len(self._written(body)))
+            await self._start((), len(self._encode_body(body)))
         self.answered = True
         await self._send_body(body, more=False)
 
     def close(self) -> None:
-        """End what runs beside the call."""
+        """Stop watching for a disconnect and for stalls."""
         super().close()
-        self._leave_alone()
+        self._stop_timer()
 
-    def _message(self) -> bytes | None:
+    def _take_message(self) -> bytes | None:
         buffer = self._buffer
         message = buffer.take()
         if message is None:
@@ -184,20 +192,20 @@ class WebCall(ScopeClient, StallGuard):
             return None
         if not buffer.compressed:
             return message
-        message = decompressed(message, self._encoding, self._limits.receive, self._limits.setting)
+        message = decompress(message, self._encoding, self._limits.receive, self._limits.setting)
         self.count(len(message))
         return message
 
     def _check_size(self, message: bytes) -> None:
         most = self._limits.send
         if most is not None and len(message) > most:
-            raise too_large(f"response of {len(message)} bytes", most, MESSAGE_SETTING)
+            raise build_size_error(f"response of {len(message)} bytes", most, MESSAGE_SETTING)
 
     async def _start(self, metadata: Metadata, length: int | None = None) -> None:
         self._started = True
         media = b"application/grpc-web-text+proto" if self._text_out else b"application/grpc-web+proto"
         headers = [(b"content-type", media), (b"grpc-accept-encoding", ACCEPTED)]
-        headers += header_pairs((*self._initial, *metadata))
+        headers += encode_metadata((*self._initial, *metadata))
         if length is None:
             headers += [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
             self._guard()
@@ -207,13 +215,13 @@ class WebCall(ScopeClient, StallGuard):
             headers.append((b"connection", b"close"))  # the server does not read the rest of the body
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
-    def _written(self, body: bytes) -> bytes:
-        return encoded(body) if self._text_out else body
+    def _encode_body(self, body: bytes) -> bytes:
+        return encode_chunk(body) if self._text_out else body
 
     async def _send_body(self, body: bytes, more: bool = True) -> None:
-        await self._send({"type": "http.response.body", "body": self._written(body), "more_body": more})
+        await self._send({"type": "http.response.body", "body": self._encode_body(body), "more_body": more})
 
 
 def is_text(media: bytes) -> bool:
-    """Whether a Content-Type or Accept names the text form."""
+    """Whether a Content-Type or Accept header names the base64 format."""
     return b"application/grpc-web-text" in media

@@ -1,4 +1,4 @@
-"""gRPC-Web as an ASGI application, which REST serves beside its own routes."""
+"""gRPC-Web as an ASGI application, served on the HTTP port together with REST."""
 
 import asyncio
 import re
@@ -27,19 +27,19 @@ MEDIA_TYPES = frozenset(
 )
 
 ALLOWED_HEADERS = ("content-type", "grpc-timeout", "x-grpc-web", "x-user-agent")
-"""Headers of every client, which pages of other origins may send."""
+"""Headers of gRPC-Web clients that pages from other origins may send."""
 
 EXPOSED_HEADERS = ("grpc-message", "grpc-status", "grpc-status-details-bin", "retry-after")
-"""Headers that pages of other origins may read."""
+"""Response headers that pages from other origins may read."""
 
 _PATH = re.compile(r"/[\w.]*\.\w+/\w+")
 
 CheckOrigin = Callable[[Iterable[Header]], None]
-"""Raises PermissionDenied for a request that a foreign page has sent."""
+"""Raises PermissionDenied if a page from an origin that is not allowed has sent the request."""
 
 
 class GrpcWeb:
-    """Serves the RPCs to clients of gRPC-Web: unary ones, and streams with all requests in the body."""
+    """Serves RPCs to gRPC-Web clients: unary RPCs, and streams whose requests are all in the body."""
 
     allowed_headers = ALLOWED_HEADERS
     exposed_headers = EXPOSED_HEADERS
@@ -51,7 +51,7 @@ class GrpcWeb:
         self._check_origin = check_origin
 
     def claims(self, scope: Scope) -> bool:
-        """Whether a request has a media type of gRPC-Web, or the path of an RPC."""
+        """Whether a request has a gRPC-Web media type or the path of an RPC."""
         if _media_type(scope).startswith(b"application/grpc-web"):
             return True
         path = cast(str, scope["path"])
@@ -87,7 +87,7 @@ class GrpcWeb:
                 if rpc.client_streams or rpc.server_streams:
                     await rpc.serve(None, call)
                 else:
-                    response = await rpc.serve(call.only_message(), call)
+                    response = await rpc.serve(call.take_only_message(), call)
                     assert response is not None
                     call.respond(response)
         except RpcFailed as failed:
@@ -100,7 +100,7 @@ class GrpcWeb:
 
 
 def build_web(rpcs: Rpcs, settings: Settings, check_origin: CheckOrigin) -> GrpcWeb | None:
-    """The endpoint; None if the settings turn it off."""
+    """Return the gRPC-Web endpoint, or None if the settings disable it."""
     if not settings.grpc_web:
         return None
     largest = settings.grpc_max_message_length

@@ -1,4 +1,4 @@
-"""Header compression (RFC 7541): a decoder with a dynamic table for each connection, and an encoder without state."""
+"""Header compression (RFC 7541): a decoder with a dynamic table per connection, and a stateless encoder."""
 
 from .decoder import Decoder, Header
 from .encoder import encode

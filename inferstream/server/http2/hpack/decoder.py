@@ -1,8 +1,8 @@
-"""Decoding header blocks (RFC 7541), with the dynamic table of one connection.
+"""Decoding of header blocks (RFC 7541), with one connection's dynamic table.
 
-A client that repeats its headers sends the same bytes again once they are in the dynamic table. Whole blocks are
-therefore kept with their headers, as long as the table does not change: such a block costs one look-up. Blocks that
-change the table are not kept. The number of kept blocks and their bytes are bounded.
+A client that repeats its headers sends the same bytes once they are in the dynamic table. So complete blocks
+are cached with their headers until the table changes, and a repeated block costs one look-up. Blocks that
+change the table are not cached. The number and the size of cached blocks are bounded.
 """
 
 import re
@@ -15,24 +15,25 @@ from .integers import read_continuation, read_string
 Header: TypeAlias = tuple[bytes, bytes]
 
 OVERHEAD = (
-    32  # what a header counts beyond its bytes, in the dynamic table (4.1) and in a list (RFC 9113, 6.5.2)
+    32  # overhead per header in the dynamic table (section 4.1) and in a list (RFC 9113, section 6.5.2)
 )
-INITIAL_TABLE_SIZE = 4096  # of every connection, until the peer changes it
-MAX_KEPT_SIZE = 8192  # of kept blocks and their headers together
-MAX_EXCESS = 16 * 1024  # headers beyond the limit of the list, apart from runs of references
+INITIAL_TABLE_SIZE = 4096  # the size of every table until the peer changes it
+MAX_KEPT_SIZE = 8192  # size of all cached blocks and headers in bytes
+MAX_EXCESS = 16 * 1024  # headers beyond the list limit, not counting runs of references
 
-_Field: TypeAlias = tuple[Header, int]  # an entry of a table and its size
+_Field: TypeAlias = tuple[Header, int]  # a table entry and its size
 _STATIC: tuple[_Field, ...] = tuple(
     ((name, value), len(name) + len(value) + OVERHEAD) for name, value in ((b"", b""), *static.TABLE)
 )
-_REFERENCES = re.compile(rb"[\x81-\xfe]*")  # each of one byte
-_NEWEST = len(_STATIC)  # the index of the newest entry of the dynamic table
+_REFERENCES = re.compile(rb"[\x81-\xfe]*")  # references of one byte each
+_NEWEST = len(_STATIC)  # index of the newest entry of the dynamic table
 
 
 class Decoder:
-    """The headers of a connection's blocks, which must come in their order.
+    """Decodes the header blocks of one connection, which must be passed in order.
 
-    `max_table_size` is SETTINGS_HEADER_TABLE_SIZE as the peer was told. After an HpackError the connection must end.
+    `max_table_size` is the SETTINGS_HEADER_TABLE_SIZE sent to the peer. After an HpackError, the connection
+    must be closed.
     """
 
     __slots__ = (
@@ -61,9 +62,11 @@ class Decoder:
         self._kept_size = 0
 
     def decode(self, block: bytes) -> tuple[Header, ...]:
-        """The headers of a whole block. Raise HpackError, or HeaderListTooLarge where only the list is wrong.
+        """Decode a complete block.
 
-        A string that is too long for list and table stays in the Huffman code, because nobody will see it.
+        Raises HpackError if the block is malformed, HeaderListTooLarge if it is valid but exceeds the limit,
+        or TooManyHeaders if it exceeds the limit by far. A string that is too long for both limits stays
+        Huffman-encoded, because it is discarded.
         """
         headers = self._kept.get(block)
         return self._decode(block) if headers is None else headers
@@ -86,7 +89,7 @@ class Decoder:
                     raise _no_entry(index, fields)
                 field = fields[index]
             else:
-                header, position = self._literal(block, position, first)
+                header, position = self._decode_literal(block, position, first)
                 field = header, len(header[0]) + len(header[1]) + OVERHEAD
                 if first >= 0x40:
                     self._insert(field)
@@ -94,7 +97,7 @@ class Decoder:
             size += field[1]
             if size <= limit:
                 headers.append(field[0])
-            else:  # a reference of one byte may name 4,000: from here on a run of them costs no more than its bytes
+            else:  # a one-byte reference can stand for 4,000 bytes, so skip runs of them
                 position = self._skip(block, position)
                 excess += 1
                 if excess > MAX_EXCESS:
@@ -107,7 +110,7 @@ class Decoder:
         return decoded
 
     def _skip(self, block: bytes, position: int) -> int:
-        """The position after a run of references, checked."""
+        """Validate a run of references, and return the position after it."""
         match = _REFERENCES.match(block, position)
         assert match is not None
         if run := match.group():
@@ -116,12 +119,12 @@ class Decoder:
                 raise _no_entry(highest, self._fields)
         return match.end()
 
-    def _literal(self, block: bytes, position: int, first: int) -> tuple[Header, int]:
-        """A header whose value is in the block, and the position after it."""
+    def _decode_literal(self, block: bytes, position: int, first: int) -> tuple[Header, int]:
+        """Decode a literal header, and return it with the position after it."""
         if first >= 0x40:
             mask = 0x3F
         elif first < 0x20:
-            mask = 0x0F  # also of a header that must never be indexed
+            mask = 0x0F  # also for a header that must never be indexed
         else:
             raise HpackError("the size of the dynamic table changes after the first header")
         index = first & mask
@@ -139,10 +142,10 @@ class Decoder:
     def _insert(self, field: _Field) -> None:
         self._fields.insert(_NEWEST, field)
         self._size += field[1]
-        self._table_changed()
+        self._evict()
 
     def _resize(self, block: bytes) -> int:
-        """Apply the changes of the table's size at the start of a block; return the position after them."""
+        """Apply the table size updates at the start of a block, and return the position after them."""
         position = 0
         while position < len(block) and block[position] & 0xE0 == 0x20:
             capacity = block[position] & 0x1F
@@ -152,11 +155,14 @@ class Decoder:
             if capacity > self._max_table:
                 raise HpackError(f"a dynamic table of {capacity} bytes is larger than {self._max_table}")
             self._capacity = capacity
-            self._table_changed()
+            self._evict()
         return position
 
-    def _table_changed(self) -> None:
-        """Drop the oldest entries until the others fit. An entry larger than the table leaves it empty."""
+    def _evict(self) -> None:
+        """Evict the oldest entries until the rest fits.
+
+        An entry larger than the table empties it (section 4.4).
+        """
         while self._size > self._capacity:
             self._size -= self._fields.pop()[1]
         self._kept.clear()

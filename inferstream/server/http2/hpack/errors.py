@@ -1,16 +1,25 @@
-"""Errors of header blocks."""
+"""Errors of header block decoding."""
 
 
 class HpackError(Exception):
-    """The block is malformed: the connection ends with COMPRESSION_ERROR, because the tables of its ends may differ."""
+    """The block is malformed.
+
+    The connection is closed with COMPRESSION_ERROR, because the tables of the peers may differ.
+    """
 
 
 class HeaderListTooLarge(Exception):
-    """The block is valid and its headers exceed the limit: only its stream ends, because the table is right."""
+    """The block is valid, but its headers exceed the limit.
+
+    Only the stream is closed, because the dynamic table is still correct.
+    """
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the headers have more than {limit} bytes, counting 32 for each")
 
 
 class TooManyHeaders(Exception):
-    """The block has so many headers beyond the limit that the connection ends, and the rest costs nothing."""
+    """The block exceeds the limit by too many headers.
+
+    The connection is closed without decoding the rest.
+    """

@@ -1,8 +1,8 @@
-"""Strings in HPACK's Huffman code (RFC 7541, appendix B), decoded a byte at a time.
+"""Decoding of strings in the Huffman code of HPACK (RFC 7541, appendix B), one byte at a time.
 
-The decoder is a machine whose states are the inner nodes of the code's tree. A state is a row of 256 transitions, one
-for each byte: the symbols that end within this byte, and the next row. A row is filled when a string first leaves it.
-All 256 rows would cost some 5 MB and a third of a second, and the usual headers need few.
+The decoder is a state machine whose states are the inner nodes of the code tree. A state is a row of 256
+transitions, one per byte: the symbols that are completed within the byte, and the next row. Rows are filled
+on first use. All 256 rows would take about 5 MB and a third of a second, but common headers need only a few.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from .errors import HpackError
 
 Row = list[tuple[bytes, "Row"]]
 
-# The code is canonical: the codes of one length follow each other in the order of their symbols. The lengths say all.
+# The code is canonical (codes of equal length are consecutive, in symbol order), so the lengths define it.
 _LENGTHS = """
 13 23 28 28 28 28 28 28 28 24 30 28 28 30 28 28 28 28 28 28 28 28 30 28 28 28 28 28 28 28 28 28 6 10
 10 12 13 6 8 11 10 10 8 11 8 6 6 6 5 5 5 6 6 6 6 6 6 6 7 8 15 6 12 10 13 6 7 7 7 7 7 7 7 7 7 7 7 7 7
@@ -21,11 +21,11 @@ _LENGTHS = """
 23 26 26 20 19 22 23 22 25 26 26 26 27 27 26 24 25 19 21 26 27 27 26 27 24 21 21 26 26 28 27 27 27
 20 24 20 21 22 21 21 23 22 22 25 25 24 24 26 23 26 27 26 26 27 27 27 27 27 28 27 27 27 27 27 26 30
 """
-_END = 256  # the symbol that no string may contain
+_END = 256  # the EOS symbol, which must not occur in a string
 
 
 def decode(data: bytes) -> bytes:
-    """The text of the data, at most 8/5 as long."""
+    """Decode `data`. The result is at most 8/5 times as long. Raises HpackError."""
     while True:
         row = _ROWS[0]
         texts = []
@@ -41,8 +41,8 @@ def decode(data: bytes) -> bytes:
         return b"".join(texts)
 
 
-def _tree() -> list[list[int]]:
-    """The inner nodes, each with what follows a 0 and a 1: the number of a node, or a symbol as `~symbol`."""
+def _build_tree() -> list[list[int]]:
+    """Build the code tree: for each inner node, its successors for 0 and 1 (a node number or `~symbol`)."""
     lengths = [int(length) for length in _LENGTHS.split()]
     nodes = [[0, 0]]
     code = before = 0
@@ -62,7 +62,7 @@ def _tree() -> list[list[int]]:
 
 
 def _fill(row: Row) -> None:
-    """Write the transitions of a row at once, so that a thread which reads it sees none or all."""
+    """Fill a row in one assignment, so that other threads see either none or all of its transitions."""
     start = next(number for number, each in enumerate(_ROWS) if each is row)
     row[:] = [_transition(start, byte) for byte in range(256)]
 
@@ -79,8 +79,8 @@ def _transition(node: int, byte: int) -> tuple[bytes, Row]:
     return bytes(symbols), _ROWS[node]
 
 
-def _padded() -> frozenset[int]:
-    """The states in which a string may end: after a symbol, and after at most seven bits of padding, all 1."""
+def _final_states() -> frozenset[int]:
+    """Return the valid final states: after a symbol, or after up to seven padding bits that are all 1."""
     node, ends = 0, set()
     for _ in range(8):
         ends.add(id(_ROWS[node]))
@@ -88,8 +88,8 @@ def _padded() -> frozenset[int]:
     return frozenset(ends)
 
 
-_NODES = _tree()
+_NODES = _build_tree()
 _ROWS: list[Row] = [[] for _ in _NODES]
 _FAILED: Row = []
 _FAILED.extend([(b"", _FAILED)] * 256)
-_ENDS = _padded()
+_ENDS = _final_states()

@@ -1,14 +1,14 @@
-"""Integers and strings of a header block (RFC 7541, section 5)."""
+"""Integers and strings of header blocks (RFC 7541, section 5)."""
 
 from . import huffman
 from .errors import HpackError
 
-# 2 ** 35 is more than any length or index. Without a bound, zeros could continue an integer endlessly.
+# 2 ** 35 exceeds any valid length or index. Without a limit, zero bytes could continue an integer endlessly.
 _SHIFTS = (0, 7, 14, 21, 28)
 
 
 def read_continuation(block: bytes, position: int, prefix: int) -> tuple[int, int]:
-    """The value of an integer whose prefix is full, and the position after it."""
+    """Decode an integer whose prefix bits are all 1, and return it with the position after it."""
     value = prefix
     for shift in _SHIFTS:
         if position >= len(block):
@@ -22,7 +22,10 @@ def read_continuation(block: bytes, position: int, prefix: int) -> tuple[int, in
 
 
 def read_string(block: bytes, position: int, longest: int) -> tuple[bytes, int]:
-    """A string, and the position after it. One that is longer than `longest` may stay in the Huffman code."""
+    """Decode a string, and return it with the position after it.
+
+    A string longer than `longest` may stay Huffman-encoded. Raises HpackError.
+    """
     if position >= len(block):
         raise HpackError("the block ends before a string")
     first = block[position]
@@ -38,8 +41,8 @@ def read_string(block: bytes, position: int, longest: int) -> tuple[bytes, int]:
     return block[position:end], end
 
 
-def integer(value: int, bits: int, flags: int) -> bytes:
-    """The bytes of an integer with a prefix of so many bits, below the flags of its first byte."""
+def encode_integer(value: int, bits: int, flags: int) -> bytes:
+    """Encode an integer with a prefix of `bits` bits. `flags` are the other bits of the first byte."""
     full = (1 << bits) - 1
     if value < full:
         return bytes((flags | value,))

@@ -1,1 +1,1 @@
-"""The dialects of HTTP that the server speaks, one file each; `routing.py` lists those of the core."""
+"""HTTP dialects, one module each. `routing.py` lists the dialects of the core."""

@@ -1,4 +1,4 @@
-"""The parts of each dialect of HTTP: paths, a way to read a request, and ways to write what comes of it."""
+"""Base classes of HTTP dialects: paths, request parsing and response formats."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -16,46 +16,50 @@ from ....dataplane.reply import Reply
 from ....errors import InferstreamError, InvalidRequest
 from ....protos import sse
 from ....protos.json_body import JsonBody
+from ....protos.json_requests import describe_body
 from ....settings import Settings
 from ....telemetry.console import TITLES
 from ....telemetry.metrics import Meters
 from ....types import InferenceRequest, InferenceResponse, RequestInput
-from ...headers import sendable
+from ...headers import select_sendable
 from ..exchange import Exchange
-from ..messages import JSON, PREFIX, RawHeaders, Scope, accepted, error_response, wrap
+from ..messages import JSON, PREFIX, RawHeaders, Scope, choose_encoding, error_response, wrap
 
 GET = ("GET", "HEAD")
-"""RFC 9110, section 9.1: what serves GET serves HEAD. Monitors probe with it, and so does the ollama command."""
+"""The methods of a read route. A resource that supports GET supports HEAD (RFC 9110 section 9.1).
+
+Monitors and the ollama command use HEAD.
+"""
 
 VERSIONS = "/versions/"
 
 
 class HttpDialect:
-    """Paths that belong together.
+    """A set of paths with a common request and response format.
 
-    A path may hold one placeholder. Of one that ends with `name}` the value may hold slashes, and
-    `version_mark` and a version may follow it.
+    A path may have one placeholder. If its name ends in `name`, the value may contain slashes, and may be
+    followed by `version_mark` and a version.
     """
 
     name: ClassVar[str]
 
     title: ClassVar[str] = ""
-    """The name in access lines; empty for a dialect that people know as REST."""
+    """The name in access log lines. Empty for dialects that are shown as REST."""
 
     siblings: "Sequence[HttpDialect]" = ()
-    """All dialects of the server, this one among them."""
+    """All dialects of the server, including this one."""
 
     yields: ClassVar[bool] = False
-    """Whether a model's own route at one of its paths is served instead."""
+    """Whether a custom route of a model at one of its paths takes precedence."""
 
     version_mark: ClassVar[str] = VERSIONS
-    """What separates a name from a version in its paths."""
+    """The separator between a model name and a version in its paths."""
 
     of_models: ClassVar[bool] = True
-    """Whether a name in its paths is that of a loaded model. Else a wrong method is refused for whatever name."""
+    """Whether the name in its paths is a model name. If not, a wrong method returns 405 for any name."""
 
     of_metrics: ClassVar[bool] = False
-    """Whether the port of the metrics has its paths too."""
+    """Whether its paths are also served on the metrics port."""
 
     def __init_subclass__(cls) -> None:
         if cls.title:
@@ -67,31 +71,35 @@ class HttpDialect:
         self._meters = meters
 
     def reads(self) -> "Sequence[ReadClaim]":
-        """The paths of this dialect that are no inferences."""
+        """Return the paths of this dialect that are not inference routes."""
         return ()
 
     def described(self) -> Mapping[str, Any]:
-        """The paths of the OpenAPI document that describe this dialect."""
+        """Return the OpenAPI paths of this dialect."""
         return {}
 
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
-        """Status, headers and body of a request that failed before its response began."""
+        """Return the status, headers and body for a request that failed before its response started."""
         return error_response(error, self._settings.status_profile)
 
     def _prefix(self, scope: Scope, default: str | None = None) -> str:
-        """The path below which the server is mounted; else `default`, which is the setting `root_path` if None."""
+        """Return the prefix under which the server is mounted.
+
+        Without a mount, returns `default`, or the setting `root_path` if `default` is None.
+        """
         return str(scope.get(PREFIX, self._settings.root_path if default is None else default))
 
     def _encoding(self, scope: Scope) -> bytes | None:
-        """The encoding that the client and the setting `gzip_enabled` allow: `gzip`, `deflate`, or None."""
+        """Return `gzip`, `deflate` or None: the encoding that the client and `gzip_enabled` allow."""
         if not self._settings.gzip_enabled:
             return None
-        return accepted(dict(scope["headers"]).get(b"accept-encoding", b""))
+        return choose_encoding(dict(scope["headers"]).get(b"accept-encoding", b""))
 
     def _only_model(self, names: Iterable[str], some: str, none: str) -> str:
-        """The model of a request that names none: the default model, or the only one of `names`.
+        """Return the model for a request without a model name: the default model, or the only one in `names`.
 
-        Raises InvalidRequest, which says `some` of several names, or `none`.
+        Raises InvalidRequest if `names` has several names or none. The message contains `some`, with the list
+        of names in place of `{}`, or `none`.
         """
         if self._settings.default_model is not None:
             return self._settings.default_model
@@ -105,50 +113,53 @@ class HttpDialect:
 
 
 class PendingPart(Protocol):
-    """A part of a request that is being made in a thread or a process."""
+    """A part of a request that a thread or a process is still preparing."""
 
     async def write(self) -> None:
-        """Wait for it and put it into the request. Raises InvalidRequest, ModelError."""
+        """Wait for the part and add it to the request. Raises InvalidRequest or ModelError."""
 
 
 class InferenceDialect(HttpDialect, ABC):
-    """A dialect with inferences of its own."""
+    """A dialect with inference routes."""
 
     inferences: Mapping[str, Operation]
-    """What a request to each path asks for."""
+    """The operation of each path."""
 
     resumable: ClassVar[bool] = False
-    """Whether clients may resume its streams."""
+    """Whether clients can resume its streams."""
 
     queried: ClassVar[Sequence[str]] = ()
-    """Paths of streams that serve GET too, with the arguments in the query."""
+    """Paths of streams that also accept GET, with the arguments in the query."""
 
     body_decides: ClassVar[bool] = False
-    """Whether a body says if its client wants a stream."""
+    """Whether the body, not the path, determines if the response is a stream."""
 
     methods: ClassVar[Sequence[str]] = ("POST",)
-    """The methods that stand for an inference."""
+    """The methods of an inference request."""
 
     takes_json: ClassVar[bool] = True
-    """Whether its bodies are JSON, whose limits then hold for them."""
+    """Whether its bodies are JSON, so that the JSON limits apply."""
 
     takes_files: ClassVar[bool] = False
-    """Whether a body may be a form or a file. If it may be JSON too, `of_inputs` makes the request of the others."""
+    """Whether a body may be a form or a file.
+
+    If the body may also be JSON, `of_inputs` builds the request from a form or a file.
+    """
 
     @cached_property
     def _v2(self) -> "InferenceDialect":
-        """V2, for bodies that are V2 requests."""
+        """The V2 dialect, for bodies that are V2 requests."""
         inferring = (each for each in self.siblings if isinstance(each, InferenceDialect))
         return next(each for each in inferring if each.name == "v2")
 
     def of_json(self, admission: Admission, operation: Operation, body: JsonBody) -> "ParsedRequest":
-        """The request in a body that another dialect has parsed. Raises InvalidRequest."""
+        """Build a request from a body that another dialect has parsed. Raises InvalidRequest."""
         raise NotImplementedError
 
     def of_inputs(
         self, admission: Admission, operation: Operation, inputs: list[RequestInput]
     ) -> "ParsedRequest":
-        """A request with these inputs, whose client wants the response of this dialect."""
+        """Build a request with these inputs, whose response has the format of this dialect."""
         raise NotImplementedError
 
     @abstractmethod
@@ -160,34 +171,35 @@ class InferenceDialect(HttpDialect, ABC):
         caller: Caller,
         admission: Admission | None,
     ) -> "ParsedRequest":
-        """Read a request, whose `body` is whole and decompressed. Raises what there is to refuse.
+        """Parse a request, whose `body` is complete and decompressed. Raises InferstreamError.
 
-        `admission` is that of the model that the path names. Where the body names it, the dialect asks for it.
+        `admission` is for the model in the path. If the body names the model, `admission` is None and the
+        dialect admits the request itself.
         """
 
 
 class Events(Protocol):
-    """Writes the responses of one stream as events."""
+    """Formats the responses of one stream as events."""
 
     def __call__(self, response: InferenceResponse) -> bytes | None:
-        """The event of a response; empty if there is none, None if the client wants no further response."""
+        """Return the event for a response: empty to skip it, None if the client wants no more events."""
 
     def end(self) -> bytes:
-        """The events after the last response of a stream that ended well."""
+        """Return the final events of a stream that succeeded."""
 
 
 class Gathering(Protocol):
-    """Collects the responses of a stream for one whole response."""
+    """Collects the responses of a stream into one response."""
 
     def add(self, response: InferenceResponse) -> bool:
-        """Take a response. False if the client wants no further response."""
+        """Add a response. Returns False if the client wants no more responses."""
 
     def end(self) -> tuple[RawHeaders, bytes]:
-        """The whole response: the headers of its content, in a list of their own, and its body."""
+        """Return the content headers, as a new list, and the body of the response."""
 
 
 class ParsedRequest(ABC):
-    """A request as its client meant it, and how that client wants the response written."""
+    """A parsed request, and the format of its response."""
 
     __slots__ = ("admission", "operation", "request")
 
@@ -196,27 +208,27 @@ class ParsedRequest(ABC):
     request: InferenceRequest
 
     headers: RawHeaders = []
-    """Headers of a response, whole or streamed, beside those of its content."""
+    """Additional response headers, for complete and streamed responses."""
 
     compressible = False
-    """Whether a whole response may be compressed."""
+    """Whether a complete response may be compressed."""
 
     pending: "PendingPart | None" = None
-    """What has to be written before `open`."""
+    """The part to wait for before `open`, if any."""
 
     @staticmethod
     def sendable_headers(headers: Mapping[str, str]) -> RawHeaders:
-        """The headers of model code that a response can have: none that describes the message itself."""
-        return sendable(headers.items())
+        """Return the model's headers that can be sent, without headers that describe the message."""
+        return select_sendable(headers.items())
 
     @property
     def media_type(self) -> bytes:
-        """That of a stream."""
+        """The media type of a stream."""
         return sse.CONTENT_TYPE
 
     @property
     def heartbeat(self) -> bytes:
-        """What a stream sends while its model is silent; empty where clients would read it as a response."""
+        """The bytes to send while the model is silent. Empty if clients would parse them as a response."""
         return sse.HEARTBEAT
 
     def open(self) -> Awaitable[Reply]:
@@ -225,49 +237,53 @@ class ParsedRequest(ABC):
 
     @staticmethod
     def wrap_error(error: BaseException) -> InferstreamError:
-        """The error that a client gets: one of this package as it is. Any other is logged, without details for clients.
+        """Return an InferstreamError unchanged. Other errors are logged and replaced by one without details.
 
-        A request needs it for calls whose failures are parts of its response.
+        Needed by requests whose response can contain errors of individual calls.
         """
         return wrap(error)
 
+    def translate_error(self, error: InferstreamError) -> InferstreamError:
+        """Return the error to send if the request fails before its response starts, if its status differs."""
+        return error
+
     @property
     def is_streamed(self) -> bool:
-        """Whether the client wants a stream as it comes."""
+        """Whether the client wants a stream instead of one response."""
         return self.gathering() is None
 
     def gathering(self) -> Gathering | None:
-        """What makes one whole response of a stream; None for a client that wants the stream."""
+        """Return the collector for one complete response, or None if the client wants the stream."""
         return None
 
     @abstractmethod
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        """A whole response: the headers of its content, in a list of their own, and its body."""
+        """Return the content headers, as a new list, and the body of a complete response."""
 
     def events(self) -> Events:
-        """What writes each response of one stream as an event. A request without a stream has none."""
+        """Return the event format of one stream. Not called for requests without a stream."""
         raise NotImplementedError
 
     def failure(self, error: InferstreamError) -> bytes | None:
-        """The event that ends a stream in error; None for a stream without a place for it, which is cut off.
+        """Return the event for an error, or None if the format has none, so that the stream is cut off.
 
-        A request without a stream has none.
+        Not called for requests without a stream.
         """
         raise NotImplementedError
 
 
 class GatheringRequest(ParsedRequest):
-    """A request that collects the responses to it itself, for one whole response."""
+    """A request that collects its own responses into one."""
 
     __slots__ = ()
 
     @abstractmethod
     def add(self, response: InferenceResponse) -> bool:
-        """As of `Gathering`."""
+        """Implement `Gathering.add`."""
 
     @abstractmethod
     def end(self) -> tuple[RawHeaders, bytes]:
-        """As of `Gathering`."""
+        """Implement `Gathering.end`."""
 
     def gathering(self) -> Gathering | None:
         return self
@@ -278,45 +294,48 @@ class GatheringRequest(ParsedRequest):
 
 
 class Route(NamedTuple):
-    """An inference that a path asks for."""
+    """The inference route of a path."""
 
     dialect: InferenceDialect
     operation: Operation
     model: str
-    """Empty where the body names the model."""
+    """The model in the path, or empty if the body names the model."""
     version: str | None
     template: str
-    """The path as metrics and traces name it."""
+    """The path pattern, for metrics and traces."""
     action: Action = Action.INFER
 
     @property
     def resumable(self) -> bool:
-        """Whether a request for a stream may be for the rest of an earlier one."""
+        """Whether a request may resume an earlier stream."""
         return self.operation is Operation.STREAM and self.dialect.resumable
 
 
 class ReadRoute(NamedTuple):
-    """Anything else that a path asks for."""
+    """The route of a path that is not an inference path."""
 
     path: str
-    """The path as traces name it."""
+    """The path pattern, for traces."""
     claim: "ReadClaim"
     dialect: HttpDialect
     model: str = ""
     version: str | None = None
     value: str = ""
-    """What stands for a placeholder that names no model."""
+    """The value of a placeholder that is not a model name."""
     body: bytes = b""
-    """JSON, decompressed and counted, where the claim takes a body."""
+    """The decompressed JSON body, if the claim takes one."""
 
     def document(self) -> dict[str, Any]:
-        """The JSON object in the body, of any content type; empty without a body. Raises InvalidRequest."""
+        """Parse the body as a JSON object, regardless of its content type. Raises InvalidRequest.
+
+        Returns {} if the body is empty.
+        """
         if not self.body.strip():
             return {}
         try:
             value = orjson.loads(self.body)
         except orjson.JSONDecodeError as error:
-            raise InvalidRequest(f"The body is not valid JSON: {error}") from None
+            raise InvalidRequest(describe_body(self.body, error)) from None
         if not isinstance(value, dict):
             raise InvalidRequest("The body must be a JSON object.")
         return value
@@ -328,23 +347,23 @@ Answer = tuple[int, RawHeaders, bytes]
 Answering = Callable[
     [ReadRoute, Caller, Scope], Awaitable[tuple[int, RawHeaders, bytes | AsyncGenerator[bytes, None]]]
 ]
-"""Gives status, headers and the body, whole or as it comes. Raises what the dialect then writes as an error."""
+"""A handler that returns status, headers and body, complete or streamed, or raises an error."""
 
 
 class ReadClaim(NamedTuple):
-    """A path, the operation that it stands for, and what answers there."""
+    """A path, its operation and its handler."""
 
     path: str
     action: Action
     respond: Answering
     methods: tuple[str, ...] | None = GET
-    """The methods that are allowed; None for all."""
+    """The allowed methods, or None for all methods."""
     takes_body: bool = False
-    """Whether the route gets the body of the request."""
+    """Whether the handler needs the request body."""
     gives_way: bool = False
-    """Whether a dialect that joins may claim the path instead. Only the server's own claims give way."""
+    """Whether a plug-in dialect may claim the path instead. Only core claims may set this."""
 
 
 def in_json(content: Any, status: int = 200) -> Answer:
-    """An answer of JSON."""
+    """Return a JSON response."""
     return status, [JSON], orjson.dumps(content)

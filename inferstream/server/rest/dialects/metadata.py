@@ -1,4 +1,4 @@
-"""Health, readiness and metadata; also KServe's list of the models' names."""
+"""Health, readiness and metadata, and the KServe list of model names."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,11 +15,11 @@ ROOT = "/"
 LIVE = "/v2/health/live"
 
 ALIVE = {ROOT: b'{"status":"alive"}', LIVE: b'{"live":true}'}
-"""The paths that say that the server is alive, and what they answer."""
+"""Liveness paths and their response bodies."""
 
 
 class Metadata(HttpDialect):
-    """What the server and its models say of themselves."""
+    """Liveness, readiness and metadata of the server and its models."""
 
     _dataplane: DataPlane
 

@@ -1,4 +1,4 @@
-"""The metrics, at the path that the settings name."""
+"""The metrics endpoint."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ TEXT = (b"content-type", CONTENT_TYPE.encode())
 
 
 class MetricsRoute(HttpDialect):
-    """Prometheus' text format."""
+    """Metrics in the Prometheus text format, at the path in the setting `metrics_endpoint`."""
 
     _dataplane: DataPlane
 
@@ -23,7 +23,6 @@ class MetricsRoute(HttpDialect):
         return [ReadClaim(path, Action.METRICS, self._scrape)] if path else []
 
     async def _scrape(self, *_: object) -> Answer:
-        more = [
-            await text() for text in self._meters.more
-        ]  # first: it brings meters of all front ends up to date
+        # Called first, because it updates the meters of all front-end processes.
+        more = [await text() for text in self._meters.more]
         return 200, [TEXT], b"".join((await self._meters.scrape(), *more))

@@ -1,4 +1,4 @@
-"""Operations of the OpenAPI document, as dialects describe their paths."""
+"""Builders of OpenAPI operations, for dialects that describe their paths."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ EVENTS = "text/event-stream"
 """The media type of most streams."""
 
 TEXTS = ["Texts"]
-"""The group in which the reference of the page shows an operation."""
+"""The tag under which the API reference lists the operation."""
 
 
 def getting(summary: str) -> dict[str, Any]:
-    """A path that is read."""
-    return {"get": {"tags": TEXTS, "summary": summary, "responses": _responses(content_of(OBJECT))}}
+    """Return a path with a GET operation that returns JSON."""
+    return {"get": {"tags": TEXTS, "summary": summary, "responses": _responses(json_content(OBJECT))}}
 
 
 def posting(
@@ -25,8 +25,11 @@ def posting(
     stream: str | None = EVENTS,
     answer: Schema = OBJECT,
 ) -> dict[str, Any]:
-    """A path that takes JSON and answers JSON, or a stream of this media type, whose items OpenAPI 3.1 cannot tell."""
-    content = content_of(answer) if stream is None else {**content_of(answer), stream: {}}
+    """Return a path with a POST operation that accepts and returns JSON.
+
+    If `stream` is a media type, it may also return a stream, whose items OpenAPI 3.1 cannot describe.
+    """
+    content = json_content(answer) if stream is None else {**json_content(answer), stream: {}}
     return {
         "post": {
             "tags": TEXTS,
@@ -40,11 +43,11 @@ def posting(
     }
 
 
-def content_of(schema: Schema) -> dict[str, Any]:
-    """JSON of a schema, as what is sent or answered."""
+def json_content(schema: Schema) -> dict[str, Any]:
+    """Return the content of a JSON request or response with this schema."""
     return {"application/json": {"schema": schema}}
 
 
 def _responses(content: dict[str, Any]) -> dict[str, Any]:
-    failure = {"description": "Failure", "content": content_of(OBJECT)}
+    failure = {"description": "Failure", "content": json_content(OBJECT)}
     return {"200": {"description": "Success", "content": content}, "default": failure}

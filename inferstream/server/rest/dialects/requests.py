@@ -1,4 +1,4 @@
-"""Requests in progress, by id."""
+"""Cancellation of running requests by id."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ DELETE = ("DELETE",)
 
 
 class Requests(HttpDialect):
-    """Cancels requests that came over any transport."""
+    """Cancels requests of any transport."""
 
     name = "requests"
 

@@ -1,4 +1,4 @@
-"""The server's own resources: its repository, its access log, its `.proto` files, and the place of WebSockets."""
+"""Resources of the server: its repository, access log, `.proto` files, and the WebSocket path."""
 
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
@@ -11,19 +11,19 @@ from ....dataplane.access import Action
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....errors import InvalidRequest, NotFound, Overloaded
-from ....protos.published import ProtoFile, published
+from ....protos.proto_files import ProtoFile, published_files
 from ....protos.sse import HEARTBEAT, event, named_event
 from ....telemetry.access import AccessRecord, Subscribers
 from ....types import MetadataTensor
 from ..messages import JSON, RawHeaders, Scope
 from ..origins import Origins
-from ..query import arguments_of
+from ..query import parse_query
 from .base import VERSIONS, Answer, HttpDialect, ReadClaim, ReadRoute, in_json
 
 POST = ("POST",)
 
 SILENCE = 15.0
-"""Seconds before a comment, which finds a client that has left."""
+"""Seconds of silence before a comment is sent, which detects a disconnect."""
 
 STREAM: RawHeaders = [
     (b"cache-control", b"no-store"),
@@ -39,11 +39,11 @@ ARGUMENTS = (
     MetadataTensor(name="model", datatype="BYTES", shape=[1]),
     MetadataTensor(name="errors", datatype="BOOL", shape=[1]),
 )
-"""What a query may ask of the access log: the calls of one model, and those that failed."""
+"""Query arguments of the access log, which limit it to one model or to failed calls."""
 
 
 class Resources(HttpDialect):
-    """The server's own resources, whose names are not those of models that are loaded."""
+    """Resources of the server. The names in their paths are not necessarily loaded models."""
 
     _dataplane: DataPlane
 
@@ -56,7 +56,7 @@ class Resources(HttpDialect):
             ReadClaim("/v2/repository/index", Action.REPOSITORY_READ, self._index, POST, takes_body=True),
             ReadClaim(f"{models}/load", Action.REPOSITORY_WRITE, self._load, POST, takes_body=True),
             ReadClaim(f"{models}/unload", Action.REPOSITORY_WRITE, self._unload, POST, takes_body=True),
-            ReadClaim("/v2/access", Action.ACCESS_LOG, self._access, ("GET",)),  # HEAD would never end
+            ReadClaim("/v2/access", Action.ACCESS_LOG, self._access, ("GET",)),  # HEAD would hang
             ReadClaim("/proto", Action.REFLECTION, self._protos),
             ReadClaim("/proto/{name}", Action.REFLECTION, self._proto),
             ReadClaim("/v2/models/{name}/stream", Action.STREAM, self._socket),
@@ -81,9 +81,9 @@ class Resources(HttpDialect):
     async def _access(
         self, _: ReadRoute, caller: Caller, scope: Scope
     ) -> tuple[int, RawHeaders, AsyncGenerator[bytes, None]]:
-        """The access log, for the clients that the repository API is open to."""
+        """Stream the access log as events. Raises PermissionDenied, InvalidRequest or Overloaded."""
         Origins(self._settings).check_page(scope["headers"])
-        asked = arguments_of(scope["query_string"], ARGUMENTS)
+        asked = parse_query(scope["query_string"], ARGUMENTS)
         subscribers = self._dataplane.subscribers()
         if subscribers.full:
             raise Overloaded("Too many clients follow the access log.")
@@ -107,21 +107,21 @@ class Resources(HttpDialect):
         raise NotFound(f'There is no file "{_name(route)}". The files are: {names}')
 
     def _files(self, caller: Caller) -> list[ProtoFile]:
-        """The files of typed RPCs follow the models that are loaded."""
+        """Return the `.proto` files, including the typed RPCs of loaded models that the caller may see."""
         sees = partial(self._dataplane.access.sees, caller)
-        return published(model for model in self._dataplane.typed_models() if sees(model[0]))
+        return published_files(model for model in self._dataplane.typed_models() if sees(model[0]))
 
     async def _socket(self, *_: object) -> Answer:
         return 426, [(b"upgrade", b"websocket"), JSON], b'{"error":"This route opens a WebSocket."}'
 
 
 def _name(route: ReadRoute) -> str:
-    """A name as it stands in the path, whatever it looks like."""
+    """Return the complete name in the path, even if its end looks like a version."""
     return route.model if route.version is None else f"{route.model}{VERSIONS}{route.version}"
 
 
 def _flag(value: Any) -> bool | None:
-    """The flag `ready`, which clients of MLServer may also send as text or number, as pydantic takes it."""
+    """Parse the flag `ready`. MLServer clients may send a string or a number, which pydantic converts."""
     try:
         return _FLAG.validate_python(value)
     except ValidationError:
@@ -132,7 +132,7 @@ _FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
 
 
 async def _events(subscribers: Subscribers, model: str | None, errors: bool) -> AsyncGenerator[bytes, None]:
-    # The client subscribes in the first step: a generator that never begins has no `finally`.
+    # Subscribe on the first iteration: the `finally` block of a generator that never starts does not run.
     subscriber = subscribers.open(model, errors)
     try:
         yield HEARTBEAT

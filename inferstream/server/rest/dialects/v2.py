@@ -1,4 +1,4 @@
-"""V2's inferences, in JSON and with binary tensors; MLServer's `infer_stream` among them."""
+"""V2 inference in JSON or with binary tensors, and the `infer_stream` route of MLServer."""
 
 from typing import Any
 
@@ -62,13 +62,13 @@ def with_binary(
     length: int,
     headers: RawHeaders = NO_HEADERS,
 ) -> "V2Request":
-    """A request of `length` bytes of JSON and, behind them, binary tensors. Raises InvalidRequest."""
+    """Parse a body of `length` bytes of JSON followed by binary tensors. Raises InvalidRequest."""
     if length == 0:
         signature = admission.signature
         inputs = signature.inputs or ()
         needed = [tensor for tensor in inputs if not fact(tensor, OPTIONAL)] or inputs
-        request, binary = json_requests.raw_request(memoryview(body), needed)
-        # A function returns JSON unless its client asks for binary outputs.
+        request, binary = json_requests.build_raw_request(memoryview(body), needed)
+        # A function returns JSON unless the client requests binary outputs.
         asked = None if signature.inputs_annotated else binary
         return V2Request(admission, operation, request, asked, headers)
     document, text = json_requests.load_request(body[:length])
@@ -84,14 +84,14 @@ def v2_request(
     tail: memoryview | None = None,
     headers: RawHeaders = NO_HEADERS,
 ) -> "V2Request":
-    """A request in JSON, with the binary tensors in `tail`. Raises InvalidRequest."""
+    """Build a request from JSON, with binary tensors in `tail`. Raises InvalidRequest."""
     nested, single = admission.pipeline.takes_any, operation is INFER
     request, binary = json_requests.build_request(document, text, tail, nested=nested, references=single)
     return V2Request(admission, operation, request, binary, headers)
 
 
 class V2Request(ParsedRequest):
-    """A V2 request; `headers` are those of its response, `binary` says which outputs are wanted in that form."""
+    """A V2 request. `headers` are added to its response, and `binary` selects the binary outputs."""
 
     __slots__ = ("_writer", "headers")
 
@@ -122,7 +122,7 @@ class V2Request(ParsedRequest):
         return EventWriter()
 
     def failure(self, error: InferstreamError) -> bytes:
-        """An event typed `error`, whose data says what failed and in which request."""
+        """Return an event of type `error` with the message, the code and the request id."""
         document = {"error": error.message, "code": error.code.value}
         if self.request.id is not None:
             document["id"] = self.request.id

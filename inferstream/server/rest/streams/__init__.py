@@ -1,1 +1,1 @@
-"""Requests of REST over HTTP/2: a stream of a connection carries each, beside the calls of gRPC."""
+"""REST requests over HTTP/2. Each is one stream of a connection, which may also carry gRPC calls."""

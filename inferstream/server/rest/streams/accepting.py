@@ -1,11 +1,11 @@
-"""Begins the requests of REST that come over HTTP/2."""
+"""Accepts REST requests over HTTP/2."""
 
 import asyncio
 import logging
 from typing import Any
 
 from ....concurrency.inflight import COUNTED_BYTES
-from ...http1.cycle import scope_of
+from ...http1.cycle import build_scope
 from ...http1.exchange import Openings
 from ...http1.heads import RequestRefused
 from ...http1.service import Service
@@ -19,7 +19,7 @@ logger = logging.getLogger("inferstream.rest")
 
 
 class StreamRequests:
-    """Serves each request as a port of HTTP/1 does: an inference directly, any other by the ASGI application."""
+    """Serves HTTP/2 requests like HTTP/1 requests: inference directly, all others through ASGI."""
 
     def __init__(self, service: Service, openings: Openings, scheme: str) -> None:
         self._service = service
@@ -28,7 +28,10 @@ class StreamRequests:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def accept(self, stream: Stream, request: Request, end: bool) -> Receiver | None:
-        """Begin a request, whose body is empty if `end`."""
+        """Start a request, which has no body if `end` is true.
+
+        Returns the receiver of its body, or None if the request was rejected.
+        """
         stream.connection.ends_quietly = True
         head = request.derived
         if head is None:
@@ -39,13 +42,13 @@ class StreamRequests:
             if length > COUNTED_BYTES and not exchange.has_room(0, length):
                 return None
             if end:
-                exchange.received(b"", True)
+                exchange.receive_data(b"", True)
             return exchange
         cycle = StreamCycle(stream, head, self._openings, self._scheme)
         if length > COUNTED_BYTES and not cycle.has_room(0, length):
             return None
         try:
-            scope = scope_of(cycle.connection, head)
+            scope = build_scope(cycle.connection, head)
         except RequestRefused as refused:
             cycle.finish(refused.status, [JSON], b'{"error":"%b"}' % refused.message.encode())
             return None
@@ -61,8 +64,8 @@ class StreamRequests:
         exchange.connection.hold(task)
         try:
             await self._service.infer(exchange)
-        except Exception:  # no task awaits this one; without the reset its client would wait
-            logger.exception("a REST call failed")
+        except Exception:  # no task awaits this one; without a reset, the client would hang
+            logger.exception("REST call failed")
             exchange.abort()
         finally:
             exchange.connection.release(task)

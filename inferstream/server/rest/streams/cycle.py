@@ -1,10 +1,10 @@
-"""A request over a stream, served by an ASGI application."""
+"""An HTTP/2 request that an ASGI application serves."""
 
 import asyncio
 import logging
 
 from ...http1.cycle import FAILED, UNREAD, App, Message
-from ...http1.exchange import Openings, checked
+from ...http1.exchange import Openings, check_headers
 from ...http1.guard import LINGER_BYTES
 from ...http2.stream import Stream
 from ..messages import RawHeaders
@@ -17,7 +17,10 @@ _OF_HTTP1 = frozenset((b"connection", b"keep-alive", b"transfer-encoding", b"upg
 
 
 class StreamCycle(Http2Request):
-    """One request and its response, as messages. The body is received while the application runs."""
+    """One HTTP/2 request and its response as ASGI messages.
+
+    The body is received while the application runs.
+    """
 
     __slots__ = ("_arrived", "_dropped", "_headless", "_last", "_more", "_opening", "_pieces", "_size")
 
@@ -31,14 +34,14 @@ class StreamCycle(Http2Request):
         if not self._more:
             self._arrived.set()
         self._opening: bytes | None = None
-        """The head of a response without a body, until the application says so again."""
+        """The head of a response without a body, until the application completes the response."""
         self._last: tuple[bytes, bytes] | None = None
-        """Trailers and body of a response that is whole before the request is."""
+        """Trailers and body of a response that is complete before the request body."""
         self._dropped = 0
 
-    # What the stream tells
+    # Events of the stream
 
-    def received(self, data: bytes | memoryview, end: bool) -> None:
+    def receive_data(self, data: bytes | memoryview, end: bool) -> None:
         self._more = not end
         if self.complete:
             self._drop(len(data))
@@ -49,34 +52,34 @@ class StreamCycle(Http2Request):
         self._pieces.append(bytes(data))
         self._size += len(data)
         if end or self._size > UNREAD:
-            self.stream.expecting_since = None  # what is late then is the application
+            self.stream.expecting_since = None  # from now on, any delay is caused by the application
         self._arrived.set()
 
-    def overdue(self) -> None:
+    def time_out(self) -> None:
         if self._last is not None:
             self.stream.finish(*self._last)
         else:
-            super().overdue()
+            super().time_out()
 
     def lost(self) -> None:
         super().lost()
         self._arrived.set()
 
     def finish(self, status: int, headers: RawHeaders, body: bytes) -> bool:
-        """Send a whole response, without its body to HEAD."""
+        """Send a complete response, without the body if the method is HEAD."""
         return super().finish(status, headers, b"" if self._headless else body)
 
     # The application
 
     async def run(self, app: App, scope: Message) -> None:
-        """Serve the request, with status 500 if the application fails."""
+        """Run the application. If it fails, send status 500."""
         try:
             await app(scope, self.receive, self.send)
             if self.complete or self.connection.lost:
                 return
-            logger.error("the ASGI application returned without a whole response")
+            logger.error("ASGI application returned without a complete response")
         except Exception:
-            logger.exception("the ASGI application failed")
+            logger.exception("ASGI application failed")
         finally:
             if not (self.complete or self.connection.lost) and self.stream.responded:
                 self.connection.abort()
@@ -91,7 +94,7 @@ class StreamCycle(Http2Request):
             return {"type": "http.disconnect"}
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
-        self.stream.consumed(self._size)
+        self.stream.return_credit(self._size)
         self._size = 0
         self._await_body()
         return {"type": "http.request", "body": body, "more_body": self._more}
@@ -114,20 +117,19 @@ class StreamCycle(Http2Request):
             self._end(b"", body)
         else:
             self.stream.send(b"", body)
-        await self.stream.sent()
+        await self.stream.drain()
 
     def _open(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        kept = [pair for pair in checked(headers) if pair[0] not in _OF_HTTP1]
-        block = self.block(status, kept)
+        kept = [pair for pair in check_headers(headers) if pair[0] not in _OF_HTTP1]
+        block = self.encode_head(status, kept)
         if self._headless or status in (204, 304):
             self._opening = block
         else:
             self.stream.open(block)
-            if (
-                not self._more
-            ):  # clients stop sending when they read an early status, and take that for a fault
-                # The first part of the body may be long in coming.
-                self.stream.connection.loop.call_soon(self.stream.head)
+            # An early status would make clients stop sending and report an error.
+            if not self._more:
+                # Send the head now, because the first part of the body may take long.
+                self.stream.connection.loop.call_soon(self.stream.send_head)
 
     def _end(self, trailers: bytes, body: bytes) -> None:
         self.complete = True
@@ -142,9 +144,9 @@ class StreamCycle(Http2Request):
         self.stream.taken = 0
 
     def _drop(self, size: int) -> None:
-        """Drop a part of a body that nobody wants: most clients read no response before they have sent theirs."""
+        """Discard a part of the request body, because most clients send all of it before they read."""
         self._dropped += size
-        self.stream.consumed(size)
+        self.stream.return_credit(size)
         if self._last is not None and not (self._more and self._dropped <= LINGER_BYTES):
             self.stream.finish(*self._last)
             self._last = None

@@ -1,4 +1,4 @@
-"""A request over a stream of HTTP/2 and its response: what all have in common, and an inference without ASGI."""
+"""REST requests over HTTP/2: the base class, and inference requests that are served without ASGI."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ CONTINUE = encode(((b":status", b"100"),))
 
 
 class Http2Head:
-    """The head of a request, as HTTP/1 has it. Requests whose header blocks are the same share it."""
+    """The head of a request in HTTP/1 terms. Requests with the same header block share it."""
 
     __slots__ = ("expects", "headers", "inflight", "meaning", "method", "route", "target", "version")
 
@@ -28,20 +28,20 @@ class Http2Head:
         self.method = request.method
         self.version = "2"
         self.target = request.path
-        self.headers = headers_of(request)
+        self.headers = to_http1_headers(request)
         self.expects = (b"expect", b"100-continue") in request.fields
         self.route: Any = None
-        """What the service serves directly; None for a request that takes ASGI."""
+        """The route of a request that is served directly, or None if the request goes through ASGI."""
         self.meaning: Any = None
-        """What the service reads in the headers of a request that it serves directly."""
+        """The parsed headers of a request that is served directly."""
         length = request.content_length
         if request.method == b"POST" and length is not None and length <= service.direct_bytes:
             self.route = service.route(request.path)
             self.meaning = service.read(self.headers)
 
 
-def headers_of(request: Request) -> RawHeaders:
-    """The headers as HTTP/1 has them: `:authority` is the host, and cookies are one (RFC 9113 section 8.2.3)."""
+def to_http1_headers(request: Request) -> RawHeaders:
+    """Convert headers to HTTP/1: `:authority` to Host, cookies joined (RFC 9113 section 8.2.3)."""
     cookies = [value for name, value in request.fields if name == b"cookie"]
     headers = [pair for pair in request.fields if pair[0] != b"cookie"]
     if cookies:
@@ -52,7 +52,7 @@ def headers_of(request: Request) -> RawHeaders:
 
 
 class StreamClient(OwnConnection):
-    """The connection that the server of one request sees: it is lost with the stream, and ends nothing else."""
+    """The connection of one request. It is lost when its stream closes. `abort` only resets the stream."""
 
     __slots__ = ("_stream", "peername", "transport")
 
@@ -67,7 +67,7 @@ class StreamClient(OwnConnection):
         self.scheme = scheme
 
     @property
-    def request_bytes(self) -> RequestBytes | None:  # the stream closes it at its end
+    def request_bytes(self) -> RequestBytes | None:  # closed by the stream when it ends
         return cast("RequestBytes | None", self._stream.held)
 
     @request_bytes.setter
@@ -84,7 +84,7 @@ class StreamClient(OwnConnection):
 
 
 class Http2Request:
-    """The receiver of a request's body, and the sender of its response."""
+    """A request and its response: receives the body and sends the response."""
 
     __slots__ = ("_openings", "added", "complete", "connection", "headers", "stream")
 
@@ -93,21 +93,21 @@ class Http2Request:
         self.headers = head.headers
         self.connection = StreamClient(stream, scheme, head.inflight)
         self.complete = False
-        """Whether the response is whole."""
+        """Whether the response is complete."""
         self.added: tuple[bytes, bytes] | None = None
-        """A header of every response to this request, in place of any other of its name."""
+        """A header to add to the response, replacing any other header of that name."""
         self._openings = openings
         if not stream.remote_ended:
             stream.expecting_since = stream.opened_at
             if head.expects:
-                stream.connection.write(stream.connection.headers(stream.id, CONTINUE, False))
+                stream.connection.write(stream.connection.encode_headers(stream.id, CONTINUE, False))
 
     def lost(self) -> None:
-        """The client has left."""
+        """Handle the client's disconnect."""
         self.connection.leave()
 
     def has_room(self, size: int, announced: int = 0) -> bool:
-        """Count bytes of the body. If they are too many in this process, respond with status 503."""
+        """Count bytes of the body. If too many are in flight, send status 503 and return False."""
         try:
             self.connection.count(size, announced)
         except NoRoom as error:
@@ -120,30 +120,30 @@ class Http2Request:
             return False
         return True
 
-    def overdue(self) -> None:
-        """The client takes too long to send the body."""
+    def time_out(self) -> None:
+        """Respond with status 408, because the client sends the body too slowly."""
         if self.stream.responded:
             self.stream.reset(ErrorCode.CANCEL)
         else:
             self.finish(408, [JSON], LATE)
         self.connection.leave()
 
-    def block(self, status: int, headers: RawHeaders) -> bytes:
-        """The header block of a response."""
+    def encode_head(self, status: int, headers: RawHeaders) -> bytes:
+        """Encode the header block of a response."""
         if (added := self.added) is not None:
             headers = [*(pair for pair in headers if pair[0] != added[0]), added]
-        own = (pair for pair in headers if pair != CLOSE)  # HTTP/2 forbids the header
+        own = (pair for pair in headers if pair != CLOSE)  # HTTP/2 forbids the Connection header
         return encode(((b":status", b"%d" % status), *self._openings.pairs, *own))
 
     def finish(self, status: int, headers: RawHeaders, body: bytes) -> bool:
-        """Send a whole response. Whether nothing of it waits for the client."""
+        """Send a complete response. Returns False if a part of it waits for the client."""
         self.complete = True
-        block = self.block(status, [*headers, (b"content-length", b"%d" % len(body))])
+        block = self.encode_head(status, [*headers, (b"content-length", b"%d" % len(body))])
         return self.stream.respond(block, b"", body, b"")
 
 
 class StreamExchange(Http2Request, Collected[StreamClient]):
-    """One inference and its response, served once its body is whole."""
+    """One inference request and its response. It is served when its body is complete."""
 
     __slots__ = ("_pieces", "_serve", "head", "route", "task")
 
@@ -155,7 +155,7 @@ class StreamExchange(Http2Request, Collected[StreamClient]):
         scheme: str,
         serve: "Callable[[StreamExchange], None]",
     ) -> None:
-        """`serve` begins to serve the request when it is whole."""
+        """`serve` is called when the body is complete."""
         super().__init__(stream, head, openings, scheme)
         self.route = head.route
         self.head = head.meaning
@@ -163,31 +163,31 @@ class StreamExchange(Http2Request, Collected[StreamClient]):
         self._serve = serve
         self._pieces: list[bytes] = []
 
-    def received(self, data: bytes | memoryview, end: bool) -> None:
+    def receive_data(self, data: bytes | memoryview, end: bool) -> None:
         if self.stream.taken > COUNTED_BYTES and not self.has_room(len(data)):
             return
         self._pieces.append(bytes(data))
         if end:
             self.stream.expecting_since = None
-            self.stream.consumed(sum(map(len, self._pieces)))
+            self.stream.return_credit(sum(map(len, self._pieces)))
             self._serve(self)
 
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
-        return None if self.finish(status, headers, body) else self.stream.sent()
+        return None if self.finish(status, headers, body) else self.stream.drain()
 
     def respond_nothing(self) -> Awaitable[None] | None:
         self.complete = True
-        self.stream.finish(self.block(204, []))
+        self.stream.finish(self.encode_head(204, []))
         return None
 
     def open(self, headers: RawHeaders) -> None:
-        self.stream.open(self.block(200, headers))
+        self.stream.open(self.encode_head(200, headers))
 
     def send(self, chunk: bytes, last: bool = False) -> Awaitable[None] | None:
         stream = self.stream
         self.complete = last
         sent = stream.finish(b"", chunk) if last else stream.send(b"", chunk)
-        return None if sent else stream.sent()
+        return None if sent else stream.drain()
 
     def abort(self) -> None:
         self.connection.abort()

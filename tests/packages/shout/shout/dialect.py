@@ -4,18 +4,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferstream.codecs import StringCodec
-from inferstream.errors import InvalidRequest
+from inferstream.errors import InferstreamError, InvalidRequest
 from inferstream.ext.calls import Admission, Caller, Operation
 from inferstream.ext.http import (
     Answer,
     Exchange,
+    GatheringRequest,
     InferenceDialect,
-    ParsedRequest,
+    RawHeaders,
     ReadClaim,
     ReadRoute,
     Route,
     describe_get,
+    error_headers,
     json_answer,
+    status_of,
 )
 from inferstream.types import InferenceRequest, InferenceResponse
 
@@ -23,10 +26,13 @@ from .action import LISTEN
 from .count import Shouts
 from .facet import Voice
 
+PLAIN_TEXT = (b"content-type", b"text/plain")
+
 
 class Shout(InferenceDialect):
     name = "shout"
     inferences = {"/shout/{model_name}": Operation.INFER}
+    takes_json = False
 
     def reads(self) -> Sequence[ReadClaim]:
         return [ReadClaim("/shout", LISTEN, self._models)]
@@ -41,19 +47,26 @@ class Shout(InferenceDialect):
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> "ShoutRequest":
         assert admission is not None  # the path names the model
-        voice = admission.pipeline.facet(Voice)
+        voice = admission.facet(Voice)
         if voice is None:
             raise InvalidRequest(f"{admission.model} takes no single text")
         self._dataplane.of(Shouts).count += 1
         return ShoutRequest(admission, voice, body.decode())
 
+    def error(self, error: InferstreamError) -> Answer:
+        return status_of(error).http, [PLAIN_TEXT, *error_headers(error)], error.message.encode()
 
-class ShoutRequest(ParsedRequest):
+
+class ShoutRequest(GatheringRequest):
     def __init__(self, admission: Admission, voice: Voice, text: str) -> None:
         self.admission = admission
-        self.operation = Operation.INFER
+        self.operation = Operation.INFER if admission.predicts else Operation.STREAM
         self.request = InferenceRequest(inputs=[StringCodec.encode_input(voice.input, [text])])
+        self._texts: list[str] = []
 
-    def response(self, response: InferenceResponse) -> tuple[list[tuple[bytes, bytes]], bytes]:
-        [text] = StringCodec.decode_output(response.outputs[0])
-        return [(b"content-type", b"text/plain")], text.encode()
+    def add(self, response: InferenceResponse) -> bool:
+        self._texts += StringCodec.decode_output(response.outputs[0])
+        return True
+
+    def end(self) -> tuple[RawHeaders, bytes]:
+        return [PLAIN_TEXT], "".join(self._texts).encode()

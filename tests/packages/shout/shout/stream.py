@@ -13,20 +13,22 @@ class ShoutStream(StreamDialect):
     name = "shout"
 
     @staticmethod
-    def is_certain(message: object, metadata: Headers) -> bool:
+    def is_certain(first: object, metadata: Headers) -> bool:
         return False  # only for clients that name it
 
     async def serve(self, first: StreamRequest, exchange: StreamExchange, caller: Caller) -> None:
         admission = first.admitted()
-        voice = admission.pipeline.facet(Voice)
+        voice = admission.facet(Voice)
         if voice is None:
             raise InvalidRequest(f"{admission.model} takes no single text")
         await self.announce(exchange)
         message = first.message
-        while message is not None:
+        while True:
             request = InferenceRequest(inputs=[StringCodec.encode_input(voice.input, [message.id])])
             async with await admission.open(Operation.INFER, request) as reply:
                 async for response in reply:
                     [text] = StringCodec.decode_output(response.outputs[0])
                     await exchange.write(ModelInferResponse(id=text).SerializeToString())
-            message = await exchange.read()
+            if (following := await exchange.read()) is None:
+                return
+            message = following

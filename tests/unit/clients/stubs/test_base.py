@@ -43,7 +43,7 @@ def sent(transport: Scripted) -> dict[str, Any]:
     return {tensor.name: tensor.data.flat() for tensor in transport.calls[0].request.inputs}
 
 
-async def test_a_method_calls_its_model_without_the_metadata_of_the_server() -> None:
+async def test_method_calls_its_model_without_server_metadata() -> None:
     client, transport = scripted(number(6))
     assert await AsyncApp(client).double(3, by=2) == 6
     assert transport.calls[0].model == ("double", "2")
@@ -51,18 +51,18 @@ async def test_a_method_calls_its_model_without_the_metadata_of_the_server() -> 
     assert transport.fetched == []
 
 
-async def test_a_default_that_has_no_literal_is_left_to_the_model() -> None:
+async def test_default_without_literal_is_omitted() -> None:
     client, transport = scripted(number(6))
     await AsyncApp(client).double(3)
     assert sent(transport) == {"n": [3]}
 
 
-async def test_a_stream_is_iterated() -> None:
+async def test_stream_is_iterable() -> None:
     client, _ = scripted(number(1), number(2), None)
     assert [item async for item in AsyncApp(client).count(2)] == [1, 2]
 
 
-def test_a_stub_without_asyncio_does_the_same() -> None:
+def test_sync_stub_behaves_the_same() -> None:
     client, transport = scripted(number(6))
     assert App(blocking(client)).double(n=3) == 6
     assert transport.calls[0].model == ("double", "2")
@@ -70,7 +70,7 @@ def test_a_stub_without_asyncio_does_the_same() -> None:
     assert list(App(blocking(streaming)).count(2)) == [1, 2]
 
 
-def test_a_wrong_call_fails_at_once() -> None:
+def test_invalid_call_fails_immediately() -> None:
     client, transport = scripted()
     app = App(blocking(client))
     with pytest.raises(TypeError, match="missing a required argument: 'n'"):

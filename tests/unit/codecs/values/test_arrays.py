@@ -5,14 +5,14 @@ import numpy.typing as npt
 import pytest
 
 from inferstream import TensorInput
-from inferstream.codecs.values.hints import value_of
+from inferstream.codecs.values.hints import value_for
 from inferstream.errors import CodecError
 
 from .samples import through_binary
 
 
-def test_arrays_keep_their_shape_and_check_their_dimensions() -> None:
-    value = value_of(TensorInput[np.float32, "n", "n", 3])
+def test_arrays_keep_shape_and_check_dimensions() -> None:
+    value = value_for(TensorInput[np.float32, "n", "n", 3])
     square = np.ones((2, 2, 3), np.float32)
     tensor = value.encode_input("x", square)
     assert tensor.shape == [2, 2, 3]
@@ -23,5 +23,5 @@ def test_arrays_keep_their_shape_and_check_their_dimensions() -> None:
     with pytest.raises(ValueError, match="takes shape"):
         value.from_json([1.0])
     with pytest.raises(ValueError, match="ragged"):
-        value_of(npt.NDArray[np.float32]).from_json([[1], [2, 3]])
-    assert value_of(npt.NDArray[np.float32]).from_json([[], []]).shape == (2, 0)
+        value_for(npt.NDArray[np.float32]).from_json([[1], [2, 3]])
+    assert value_for(npt.NDArray[np.float32]).from_json([[], []]).shape == (2, 0)

@@ -7,16 +7,16 @@ import pytest
 from annotated_types import Len
 from pydantic import AfterValidator, Field
 
-from inferstream.codecs.values.constraints import constrains, description_of
-from inferstream.codecs.values.hints import value_of
+from inferstream.codecs.values.constraints import constrains, find_description
+from inferstream.codecs.values.hints import value_for
 from inferstream.errors import CodecError
 
 POSITIVE = Annotated[int, Field(gt=0)]
 
 
-def test_a_rule_holds_for_each_way_in_and_out() -> None:
-    value = value_of(POSITIVE)
-    free = value_of(int)
+def test_constraint_applies_to_every_input_and_output_format() -> None:
+    value = value_for(POSITIVE)
+    free = value_for(int)
     assert value.decode_input(free.encode_input("x", 3)) == value.from_json(3) == 3
     for wrong in (
         lambda: value.decode_input(free.encode_input("x", 0)),
@@ -29,16 +29,16 @@ def test_a_rule_holds_for_each_way_in_and_out() -> None:
             refused()
 
 
-def test_the_tensor_is_that_of_the_type_with_the_schema_of_the_rule() -> None:
-    declared = value_of(Annotated[list[int], Len(1, 2)]).tensor("x")
+def test_constrained_type_has_the_tensor_of_its_type_and_a_schema() -> None:
+    declared = value_for(Annotated[list[int], Len(1, 2)]).tensor("x")
     assert (declared.datatype, declared.shape) == ("INT64", [-1])
     assert declared.parameters is not None
     schema = orjson.loads(declared.parameters.get("schema"))
     assert (schema["minItems"], schema["maxItems"]) == (1, 2)
 
 
-def test_a_validator_may_change_a_value_that_comes() -> None:
-    value = value_of(Annotated[str, AfterValidator(str.upper)])
+def test_validator_may_change_an_input_value() -> None:
+    value = value_for(Annotated[str, AfterValidator(str.upper)])
     assert value.from_json("a") == "A"
 
 
@@ -52,5 +52,5 @@ def test_a_validator_may_change_a_value_that_comes() -> None:
         (int, False, None),
     ],
 )
-def test_a_description_alone_is_no_rule(hint: Any, rule: bool, description: str | None) -> None:
-    assert (constrains(hint), description_of(hint)) == (rule, description)
+def test_description_is_not_a_constraint(hint: Any, rule: bool, description: str | None) -> None:
+    assert (constrains(hint), find_description(hint)) == (rule, description)

@@ -56,7 +56,7 @@ def data(name: str, document: Any) -> dict[str, Any]:
         ([1, None, "fun"], {"a": [1], "why": ["fun"]}),
     ],
 )
-def test_arguments_by_name_and_by_position(document: Any, expected: dict[str, Any]) -> None:
+def test_arguments_by_name_and_position(document: Any, expected: dict[str, Any]) -> None:
     assert data("add", document) == expected
 
 
@@ -73,7 +73,7 @@ def test_arguments_by_name_and_by_position(document: Any, expected: dict[str, An
         ({"a": 1, "why": "play"}, "argument \"why\" takes one of 'fun', 'work', got 'play'"),
     ],
 )
-def test_what_is_wrong_is_named(document: Any, fault: str) -> None:
+def test_invalid_argument_is_named(document: Any, fault: str) -> None:
     with pytest.raises(InvalidRequest) as wrong:
         interface("add").arguments.read(document)
     assert wrong.value.message.startswith(fault)
@@ -89,13 +89,13 @@ def test_what_is_wrong_is_named(document: Any, fault: str) -> None:
         (b"[]", "[]"),
     ],
 )
-def test_a_wrong_value_is_shown_in_short_however_large_or_deep_it_is(value: bytes, shown: str) -> None:
+def test_large_or_deep_invalid_value_is_shortened(value: bytes, shown: str) -> None:
     with pytest.raises(InvalidRequest) as wrong:
         interface("add").arguments.read({"a": orjson.loads(value)})
     assert wrong.value.message == f'argument "a" takes an integer, got {shown}'
 
 
-async def test_results() -> None:
+async def test_results_are_written() -> None:
     def result(name: str, response: InferenceResponse) -> Any:
         written = orjson.dumps(response.accept(interface(name).results), option=orjson.OPT_SERIALIZE_NUMPY)
         return orjson.loads(written)
@@ -109,7 +109,7 @@ async def test_results() -> None:
         assert result("nothing", await client.infer("nothing", InferenceRequest(inputs=[]))) is None
 
 
-def test_a_class_declares_lists_and_takes_one_value_too() -> None:
+def test_class_model_accepts_lists_and_single_values() -> None:
     texts = MetadataTensor(name="x", datatype="BYTES", shape=[-1])
     found = flat_interface(Signature((texts,), None))
     assert found is not None
@@ -118,7 +118,7 @@ def test_a_class_declares_lists_and_takes_one_value_too() -> None:
         assert (tensor.shape, tensor.data.flat()) == ([1], ["a"])
 
 
-def test_outputs_that_nothing_declares_are_written_as_they_are() -> None:
+def test_undeclared_outputs_are_written_unchanged() -> None:
     found = flat_interface(Signature((), ()))
     assert found is not None
     outputs = [
@@ -137,5 +137,5 @@ def test_outputs_that_nothing_declares_are_written_as_they_are() -> None:
         bad.accept(found.results)
 
 
-def test_a_model_of_which_nothing_is_known_has_no_interface() -> None:
+def test_model_without_declaration_has_no_flat_interface() -> None:
     assert flat_interface(Signature()) is None

@@ -2,16 +2,16 @@
 
 import pytest
 
-from inferstream.codecs.values.hints import value_of
+from inferstream.codecs.values.hints import value_for
 from inferstream.errors import CodecError
 
 from .samples import through_binary
 
 
-def test_frames_travel() -> None:
+def test_frames_round_trip() -> None:
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": [1, 2], "b": ["x", "é"]})
-    value = value_of(pd.DataFrame)
+    value = value_for(pd.DataFrame)
     assert value.decode_input(through_binary(value.encode_input("x", frame))).equals(frame)
     rows = value.input_from_flat("x", [{"a": 1, "b": "x"}, {"a": 2, "b": "é"}])
     assert value.decode_input(rows).equals(frame)

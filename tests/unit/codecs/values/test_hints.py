@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from inferstream import TensorInput, TensorOutput
-from inferstream.codecs.values.hints import value_of, without_none
+from inferstream.codecs.values.hints import value_for, without_none
 
 from .samples import Aliased, Color, Level, Point
 
@@ -36,8 +36,10 @@ from .samples import Aliased, Color, Level, Point
         (TensorOutput[np.uint8], "UINT8", [-1], "np"),
     ],
 )
-def test_each_type_has_its_tensor(hint: Any, datatype: str, shape: list[int], content: str | None) -> None:
-    tensor = value_of(hint).tensor("x")
+def test_every_supported_type_has_a_tensor(
+    hint: Any, datatype: str, shape: list[int], content: str | None
+) -> None:
+    tensor = value_for(hint).tensor("x")
     found = None if tensor.parameters is None else tensor.parameters.content_type
     assert (tensor.datatype, tensor.shape, found) == (datatype, shape, content)
 
@@ -62,12 +64,12 @@ def test_each_type_has_its_tensor(hint: Any, datatype: str, shape: list[int], co
     ],
     ids=str,
 )
-def test_types_that_cannot_be_sent_are_refused(hint: Any) -> None:
+def test_unsupported_types_are_refused(hint: Any) -> None:
     with pytest.raises(TypeError):
-        value_of(hint)
+        value_for(hint)
 
 
-def test_none_is_found_in_each_spelling() -> None:
+def test_none_is_recognized_in_every_spelling() -> None:
     assert without_none(int | None) == (int, True)
     assert without_none(typing.Optional[int]) == (int, True)  # noqa: UP045
     assert without_none(Literal["a", None]) == (Literal["a"], True)

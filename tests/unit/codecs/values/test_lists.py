@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferstream.codecs.values.hints import value_of
+from inferstream.codecs.values.hints import value_for
 from inferstream.errors import CodecError
 from inferstream.types import RequestInput, TensorData
 
 from .samples import through_binary, through_json
 
 
-def test_a_large_list_is_read_at_once() -> None:
+def test_large_list_is_read_at_once() -> None:
     """A tensor object for each of a million numbers took seconds."""
     numbers = np.arange(300_000, dtype=np.int64)
     tensor = RequestInput.of(name="x", datatype="INT64", shape=[300_000], data=TensorData(numbers))
@@ -27,25 +27,25 @@ def test_a_large_list_is_read_at_once() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TensorData, "__init__", counting)
-        assert value_of(list[int]).decode_input(tensor)[-1] == 299_999
+        assert value_for(list[int]).decode_input(tensor)[-1] == 299_999
     assert count == 0
 
 
-def test_one_value_of_many_is_refused_before_it_becomes_a_list() -> None:
+def test_repeated_scalar_is_refused_before_expansion() -> None:
     numbers = np.zeros(1000)
     tensor = RequestInput.of(name="x", datatype="FP64", shape=[1000], data=TensorData(numbers))
     with pytest.raises(CodecError, match="takes one value, got 1000"):
-        value_of(float).decode_input(tensor)
+        value_for(float).decode_input(tensor)
     assert tensor.data.values is None
 
 
-def test_the_items_of_a_batch_are_elements_of_their_own() -> None:
-    value = value_of(list[list[float]], by_item=True)
+def test_batch_items_are_separate_elements() -> None:
+    value = value_for(list[list[float]], by_item=True)
     tensor = value.encode_input("x", [[1.0], [], [0.5, 2.0]])
     assert (tensor.datatype, tensor.shape) == ("BYTES", [3])
     assert value.decode_input(through_binary(tensor)) == [[1.0], [], [0.5, 2.0]]
     assert value.decode_input(through_json(value, "x", tensor)) == [[1.0], [], [0.5, 2.0]]
-    assert value_of(list[int], by_item=True).encode_input("x", [1, 2]).datatype == "INT64"
+    assert value_for(list[int], by_item=True).encode_input("x", [1, 2]).datatype == "INT64"
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_the_items_of_a_batch_are_elements_of_their_own() -> None:
         (list[np.int8], [127, -128]),
     ],
 )
-def test_the_elements_of_a_list_are_looked_at_together(
+def test_list_elements_are_checked_together(
     hint: Any, values: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    value: Any = value_of(hint)
+    value: Any = value_for(hint)
     one_by_one = [value.of.element(each) for each in values]
 
     def costly(*_: object) -> None:
@@ -89,8 +89,8 @@ def test_the_elements_of_a_list_are_looked_at_together(
         (list[bool], [True, 1], "element 1 takes true or false, got 1"),
     ],
 )
-def test_a_wrong_element_of_a_list_is_named(hint: Any, values: list[Any], fault: str) -> None:
-    value: Any = value_of(hint)
+def test_invalid_list_element_is_named(hint: Any, values: list[Any], fault: str) -> None:
+    value: Any = value_for(hint)
     for convert in (value.write, value.from_flat):
         with pytest.raises((TypeError, ValueError)) as wrong:
             convert(values)

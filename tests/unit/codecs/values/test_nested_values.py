@@ -11,7 +11,7 @@ import pytest
 from pydantic import Base64Bytes, BaseModel, ConfigDict
 from typing_extensions import TypedDict
 
-from inferstream.codecs.values.hints import value_of
+from inferstream.codecs.values.hints import value_for
 
 T = TypeVar("T")
 
@@ -71,25 +71,25 @@ class Fields(BaseModel):
     ],
 )
 def test_nested_bytes_are_base64(hint: Any, value: Any, right: Any) -> None:
-    kind = value_of(hint)
+    kind = value_for(hint)
     written = kind.encode_output("x", value)
     assert orjson.loads(written.data[0]) == right
     assert kind.from_json(right) == value
     assert kind.read(written) == value
 
 
-def test_wrong_base64_is_refused_with_its_place() -> None:
+def test_invalid_base64_is_refused_with_its_location() -> None:
     with pytest.raises(ValueError, match=r'field "image".*base64'):
-        value_of(Model).from_json({"image": "!"})
+        value_for(Model).from_json({"image": "!"})
 
 
-def test_the_alphabet_of_urls_is_read() -> None:
-    assert value_of(Model).from_json({"image": "__8="}).image == b"\xff\xff"
+def test_url_safe_base64_is_read() -> None:
+    assert value_for(Model).from_json({"image": "__8="}).image == b"\xff\xff"
 
 
 @pytest.mark.parametrize("hint", [Any, object, dict, dict[str, Any], dict[str, object]])
-def test_values_of_any_type_are_written_alike(hint: Any) -> None:
-    kind = value_of(hint)
+def test_values_of_any_type_are_written_consistently(hint: Any) -> None:
+    kind = value_for(hint)
     value = {"label": np.argmax([1, 3]), "score": np.float32(0.5), "v": np.arange(2), "raw": b"\x89P"}
     written = kind.encode_output("x", value).data[0]
     assert written == '{"label":1,"score":0.5,"v":[0,1],"raw":"iVA="}'
@@ -104,8 +104,8 @@ def test_values_of_any_type_are_written_alike(hint: Any) -> None:
         (Data, Data(np.bytes_(b"hi")), '{"image":"aGk="}'),
     ],
 )
-def test_numbers_and_arrays_of_numpy_fit_python_types(hint: Any, value: Any, right: str) -> None:
-    assert value_of(hint).encode_output("x", value).data[0] == right
+def test_numpy_numbers_and_arrays_match_python_types(hint: Any, value: Any, right: str) -> None:
+    assert value_for(hint).encode_output("x", value).data[0] == right
 
 
 @pytest.mark.parametrize(
@@ -119,19 +119,19 @@ def test_numbers_and_arrays_of_numpy_fit_python_types(hint: Any, value: Any, rig
         (list[str], np.array(["a", "b"], object), ["a", "b"]),
     ],
 )
-def test_single_values_of_numpy_are_results(hint: Any, value: Any, right: Any) -> None:
-    data = value_of(hint).encode_output("x", value).data.flat()
+def test_numpy_scalars_are_results(hint: Any, value: Any, right: Any) -> None:
+    data = value_for(hint).encode_output("x", value).data.flat()
     assert data == (right if isinstance(right, list) else [right])
 
 
 @pytest.mark.parametrize(
     ("hint", "value"), [(float, np.array([1.0, 2.0])), (datetime, pd.NaT), (bool, np.array([1, 0]))]
 )
-def test_other_values_are_no_single_ones(hint: Any, value: Any) -> None:
+def test_non_scalars_are_not_single_values(hint: Any, value: Any) -> None:
     with pytest.raises(TypeError, match="takes"):
-        value_of(hint).write(value)
+        value_for(hint).write(value)
 
 
-def test_a_wrong_value_is_still_refused_by_its_own_fault() -> None:
+def test_invalid_value_keeps_its_own_error() -> None:
     with pytest.raises(ValueError, match="valid integer"):
-        value_of(dict[str, int]).write({"a": "x"})
+        value_for(dict[str, int]).write({"a": "x"})

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferstream.codecs.values.tensor_objects import array_of_object, object_of
+from inferstream.codecs.values.tensor_objects import decode_array_object, object_of
 from inferstream.errors import InvalidRequest
 
 from .test_flat import interface
 
 
-def test_an_array_is_nested_lists_or_an_object_with_base64() -> None:
+def test_array_is_nested_lists_or_a_base64_object() -> None:
     array = np.array([1.5, 2], np.float32)
     for written in ([1.5, 2], object_of(array), {**object_of(array), "dtype": "float32"}):
         (tensor,) = interface("scale").arguments.read({"x": written})
@@ -39,7 +39,7 @@ def test_an_array_is_nested_lists_or_an_object_with_base64() -> None:
         ({"dtype": "bool", "shape": [1], "data": "Ag=="}, "neither 0 nor 1"),
     ],
 )
-def test_a_wrong_object_is_an_error_that_names_the_argument(change: dict[str, Any], fault: str) -> None:
+def test_invalid_object_names_the_argument(change: dict[str, Any], fault: str) -> None:
     written = {**object_of(np.array([1.5, 2], np.float32)), **change}
     with pytest.raises(InvalidRequest) as wrong:
         interface("scale").arguments.read({"x": written})
@@ -48,12 +48,12 @@ def test_a_wrong_object_is_an_error_that_names_the_argument(change: dict[str, An
     assert len(wrong.value.message) < 150
 
 
-def test_objects_have_the_names_of_blazerpc() -> None:
+def test_object_keys_match_blazerpc() -> None:
     for dtype, name in ((np.float32, "float"), (np.float64, "double"), (np.bool_, "bool"), (np.int8, "int8")):
         array = np.arange(4).reshape(2, 2).astype(dtype)
         written = object_of(array)
         assert (written["dtype"], written["shape"]) == (name, [2, 2])
-        read = array_of_object(written)
+        read = decode_array_object(written)
         assert read is not None
         assert (read == array).all()
     big = object_of(np.array([1], ">i4"))

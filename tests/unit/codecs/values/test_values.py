@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints
 
 from inferstream import TensorInput, TensorOutput
 from inferstream.codecs.values.declared import value_of_tensor
-from inferstream.codecs.values.hints import value_of
+from inferstream.codecs.values.hints import value_for
 from inferstream.errors import CodecError
 from inferstream.types import RequestInput, ResponseOutput, TensorData
 
@@ -34,9 +34,9 @@ from .samples import (
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=identity)
-def test_values_return_unchanged_from_every_form_of_the_wire(sample: tuple[Any, Any]) -> None:
+def test_values_round_trip_through_every_wire_format(sample: tuple[Any, Any]) -> None:
     hint, given_value = sample
-    value = value_of(hint)
+    value = value_for(hint)
     tensor = value.encode_input("x", given_value)
     tensor.data.check(tensor.datatype, tensor.shape)
     assert tensor.datatype == value.tensor("x").datatype
@@ -49,9 +49,9 @@ def test_values_return_unchanged_from_every_form_of_the_wire(sample: tuple[Any, 
         assert value.decode_input(through_json(value, "x", tensor)) == given_value
 
 
-def test_metadata_lists_choices_schemas_dimensions_and_constraints() -> None:
+def test_metadata_has_choices_schemas_dimensions_and_constraints() -> None:
     def parameter(hint: Any, name: str) -> Any:
-        parameters = value_of(hint).tensor("x").parameters
+        parameters = value_for(hint).tensor("x").parameters
         assert parameters is not None
         return orjson.loads(parameters.get(name))
 
@@ -90,9 +90,9 @@ WRONG: list[tuple[Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("hint", "sent", "message"), WRONG)
-def test_wrong_values_are_named(hint: Any, sent: Any, message: str) -> None:
+def test_invalid_values_are_named(hint: Any, sent: Any, message: str) -> None:
     with pytest.raises(CodecError) as caught:
-        value_of(hint).decode_input(untyped("x", sent))
+        value_for(hint).decode_input(untyped("x", sent))
     assert caught.value.message.startswith('input "x": ')
     assert message in caught.value.message
 
@@ -128,8 +128,8 @@ def test_wrong_values_are_named(hint: Any, sent: Any, message: str) -> None:
         (Annotated[int, Field(gt=0)], -1),
     ],
 )
-def test_values_that_do_not_fit_are_not_written(hint: Any, returned: Any) -> None:
-    value = value_of(hint)
+def test_invalid_results_are_not_written(hint: Any, returned: Any) -> None:
+    value = value_for(hint)
     assert not value.can_encode(returned)
     with pytest.raises(CodecError, match='output "y"'):
         value.encode_output("y", returned)
@@ -150,33 +150,31 @@ VALUES = st.one_of(
 @given(
     values=st.lists(VALUES, max_size=3), datatype=st.sampled_from(["BYTES", "INT64", "FP64", "BOOL", "FP32"])
 )
-def test_whatever_a_tensor_holds_reading_gives_a_value_or_a_named_error(
-    values: list[Any], datatype: str
-) -> None:
+def test_reading_any_tensor_gives_a_value_or_a_named_error(values: list[Any], datatype: str) -> None:
     for hint, _ in SAMPLES:
         tensor = RequestInput.of(name="x", datatype=datatype, shape=[len(values)], data=TensorData(values))
         try:
             tensor.data.check(datatype, tensor.shape)
-            value_of(hint).decode_input(tensor)
+            value_for(hint).decode_input(tensor)
         except (CodecError, ValueError):  # the second is of the check that every request gets
             continue
 
 
 @settings(deadline=None)
 @given(value=VALUES | st.dictionaries(st.text(max_size=3), VALUES, max_size=3))
-def test_whatever_a_flat_object_holds_gives_an_input_or_an_error(value: Any) -> None:
+def test_reading_any_flat_object_gives_an_input_or_an_error(value: Any) -> None:
     for hint, _ in SAMPLES:
-        declared = value_of_tensor(value_of(hint).tensor("x"))
+        declared = value_of_tensor(value_for(hint).tensor("x"))
         try:
             tensor = declared.input_from_flat("x", value)
-            value_of(hint).decode_input(tensor)
+            value_for(hint).decode_input(tensor)
         except (TypeError, ValueError, CodecError):
             continue
 
 
-def test_outputs_of_bytes_are_told_from_texts() -> None:
+def test_bytes_outputs_are_distinguished_from_text() -> None:
     """The JSON writer names base64 only where bytes are no text."""
-    value = value_of(list[bytes])
+    value = value_for(list[bytes])
     assert value.decode_output(
         ResponseOutput.of(name="y", datatype="BYTES", shape=[1], data=TensorData(["aGVsbG8="]))
     ) == [b"aGVsbG8="]

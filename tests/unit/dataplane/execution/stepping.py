@@ -7,7 +7,7 @@ from collections.abc import Callable
 from inferstream import Finished, ModelSettings, StepModel, request_context
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution.local import Local
-from inferstream.dataplane.pipeline import build_pipeline, build_shared
+from inferstream.dataplane.pipeline import build_pipeline, build_shared_objects
 from inferstream.errors import DeadlineExceeded, InferstreamError, ModelError
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
@@ -133,7 +133,7 @@ class ServedModel:
     def __init__(self, implementation: type[Scripted], **settings) -> None:
         self.model = implementation(ModelSettings(implementation=implementation, name="m", **settings))
         self.local = Local(self.model)
-        self.pipeline = build_pipeline(self.local, build_shared(Settings(), Meters()))
+        self.pipeline = build_pipeline(self.local, build_shared_objects(Settings(), Meters()))
         self.meters = self.pipeline.meters
         self.steps = self.meters.of(StepMeters)
         self.clients: list[Client] = []

@@ -6,9 +6,10 @@ from types import ModuleType
 
 import pytest
 
-from inferstream import MLModel, ModelSettings, extensions
+from inferstream import MLModel, ModelSettings
 from inferstream.dataplane.execution.local import Local
-from inferstream.extensions import ADAPTERS, OUTPUTS, Plugin
+from inferstream.extensions import discovery
+from inferstream.extensions.entries import ADAPTERS, OUTPUTS, Plugin
 from inferstream.types import InferenceRequest, InferenceResponse, RequestOutput, ResponseOutput
 
 
@@ -37,20 +38,20 @@ def brought(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         Plugin("other", group, name, f"brought_adapters:{name}", "other")
         for group, name in ((ADAPTERS, "shout"), (ADAPTERS, "whisper"), (OUTPUTS, "negate"))
     )
-    monkeypatch.setattr(extensions, "_entries", lambda: entries)
-    extensions.plugins.cache_clear()
+    monkeypatch.setattr(discovery, "list_entries", lambda: entries)
+    discovery.plugins.cache_clear()
     yield
-    extensions.plugins.cache_clear()
+    discovery.plugins.cache_clear()
 
 
-def test_an_adapter_adds_to_the_object_and_is_named_in_its_capabilities() -> None:
+def test_adapter_extends_the_model_and_is_listed_in_capabilities() -> None:
     model = Two(ModelSettings(implementation=Two, name="m"))
     assert Local(model).capabilities.adapted == {"shout"}
     assert model.shout
 
 
 @pytest.mark.parametrize(("wanted", "value"), [(None, 2), ([RequestOutput(name="y")], -2)])
-async def test_outputs_are_rewritten_where_a_client_asks_for_them(wanted, value) -> None:
+async def test_outputs_are_rewritten_if_requested(wanted, value) -> None:
     model = Two(ModelSettings(implementation=Two, name="m"))
     request = InferenceRequest(inputs=[], outputs=wanted)
     response = Local(model)._finish(await model.predict(request), request)

@@ -58,7 +58,7 @@ async def running(xs: AsyncIterator[int]) -> AsyncIterator[int]:
         (model_class(Function(running, "running")), (False, True, False), "stream"),
     ],
 )
-def test_what_a_model_can_do(
+def test_model_capabilities_are_detected(
     implementation: type[MLModel], capabilities: tuple[bool, ...], text: str
 ) -> None:
     found = Local(implementation(ModelSettings(implementation=implementation, name="m"))).capabilities
@@ -66,7 +66,7 @@ def test_what_a_model_can_do(
     assert str(found) == text
 
 
-def test_a_worker_tells_it_as_a_value() -> None:
+def test_worker_sends_capabilities_as_value() -> None:
     loaded = Loaded(1, b"{}", Capabilities(False, True, True, True), 1, [], "declared")
     told = msgspec.msgpack.decode(msgspec.msgpack.encode(loaded), type=Loaded).capabilities
     assert type(told) is Capabilities

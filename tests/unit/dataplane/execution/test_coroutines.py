@@ -20,7 +20,7 @@ from inferstream.dataplane.execution.local import UNBLOCKED_SLOTS, Local
 from inferstream.dataplane.execution.threads import AHEAD
 from inferstream.dataplane.reply import Reply
 from inferstream.errors import InferenceFailed, InferstreamError
-from inferstream.functions.model import implementation_of
+from inferstream.functions.model import resolve_model_class
 from inferstream.repository import LoadedModel, load_model, loading
 from inferstream.settings import ModelSettings
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
@@ -120,7 +120,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Awaitable[LoadedModel
     def load(
         implementation: type[MLModel], timeout: float = 10, **settings: object
     ) -> Awaitable[LoadedModel]:
-        monkeypatch.setattr(loading, "_class_of", lambda _: implementation)
+        monkeypatch.setattr(loading, "_resolve_class", lambda _: implementation)
         return load_model(ModelSettings(implementation=implementation, name="m", **settings), timeout)
 
     return load
@@ -159,7 +159,7 @@ async def acquired(semaphore: threading.Semaphore) -> None:
     assert await asyncio.to_thread(semaphore.acquire, timeout=5)
 
 
-async def test_a_class_lives_in_its_own_thread(start: Start) -> None:
+async def test_class_model_runs_in_its_own_thread(start: Start) -> None:
     local = await start(Blocking)
     model = local._model
     for _ in range(20):
@@ -171,7 +171,7 @@ async def test_a_class_lives_in_its_own_thread(start: Start) -> None:
     assert model.unloaded == AWAY
 
 
-async def test_the_loop_turns_while_a_coroutine_blocks_and_no_two_run_at_once(start: Start) -> None:
+async def test_event_loop_stays_responsive_while_coroutine_blocks(start: Start) -> None:
     local = await start(Blocking)
     model = local._model
     calls = [asyncio.ensure_future(infer(local)) for _ in range(4)]
@@ -184,7 +184,7 @@ async def test_the_loop_turns_while_a_coroutine_blocks_and_no_two_run_at_once(st
     assert model.most == 1
 
 
-async def test_a_call_that_is_cancelled_in_the_thread_leaves_at_once(start: Start) -> None:
+async def test_cancelled_call_in_model_thread_returns_immediately(start: Start) -> None:
     local = await start(Blocking)
     model = local._model
     waiting = asyncio.ensure_future(infer(local))
@@ -195,7 +195,7 @@ async def test_a_call_that_is_cancelled_in_the_thread_leaves_at_once(start: Star
     model.release.release()
 
 
-async def test_leaving_a_stream_runs_its_cleanup(start: Start) -> None:
+async def test_closing_stream_runs_its_cleanup(start: Start) -> None:
     local = await start(Blocking)
     async with await local(call(Operation.STREAM)) as reply:
         await anext(reply)
@@ -206,7 +206,7 @@ async def test_leaving_a_stream_runs_its_cleanup(start: Start) -> None:
     assert local._model.cancelled
 
 
-async def test_leaving_a_stream_that_does_not_block_waits_for_its_cleanup(start: Start) -> None:
+async def test_closing_nonblocking_stream_waits_for_cleanup(start: Start) -> None:
     class Ends(MLModel):
         ended = False
 
@@ -227,7 +227,7 @@ async def test_leaving_a_stream_that_does_not_block_waits_for_its_cleanup(start:
     assert local._model.ended
 
 
-async def test_a_generator_is_held_back_by_its_reader(start: Start) -> None:
+async def test_generator_is_throttled_by_its_reader(start: Start) -> None:
     class Counts(MLModel):
         made = 0
 
@@ -252,7 +252,7 @@ async def infer_beside(local: Local) -> int:
     return await local._thread.call(lambda: 1)
 
 
-async def test_later_requests_reach_a_generator_in_the_thread(start: Start) -> None:
+async def test_later_requests_reach_generator_in_model_thread(start: Start) -> None:
     async def more() -> AsyncIterator[InferenceRequest]:
         for id in "bc":
             await asyncio.sleep(0)
@@ -266,7 +266,7 @@ async def test_later_requests_reach_a_generator_in_the_thread(start: Start) -> N
     assert seen == [(id, AWAY) for id in "aabbcc"]
 
 
-async def test_a_generator_that_waits_for_requests_lets_other_calls_run(start: Start) -> None:
+async def test_generator_waiting_for_requests_lets_other_calls_run(start: Start) -> None:
     asked = asyncio.Event()
 
     async def more() -> AsyncIterator[InferenceRequest]:
@@ -290,7 +290,7 @@ async def test_a_generator_that_waits_for_requests_lets_other_calls_run(start: S
 
 
 @pytest.mark.parametrize("operation", Operation)
-async def test_what_a_model_raises_in_the_thread_is_translated(start: Start, operation: Operation) -> None:
+async def test_exceptions_from_model_thread_are_translated(start: Start, operation: Operation) -> None:
     class Fails(MLModel):
         async def load(self):
             return True
@@ -307,7 +307,7 @@ async def test_what_a_model_raises_in_the_thread_is_translated(start: Start, ope
         await local(call(operation))
 
 
-async def test_metadata_and_routes_of_its_own_run_where_the_model_lives(start: Start) -> None:
+async def test_metadata_and_custom_routes_run_in_model_thread(start: Start) -> None:
     class Says(Blocking):
         async def metadata(self):
             self.asked = here()
@@ -318,7 +318,7 @@ async def test_metadata_and_routes_of_its_own_run_where_the_model_lives(start: S
     assert local._model.asked == AWAY
 
 
-async def test_a_blocking_load_of_a_model_written_def_does_not_hold_the_loop(load: Callable) -> None:
+async def test_sync_load_does_not_block_the_event_loop(load: Callable) -> None:
     began, release = threading.Event(), threading.Event()
 
     class Loads(MLModel):
@@ -337,9 +337,7 @@ async def test_a_blocking_load_of_a_model_written_def_does_not_hold_the_loop(loa
     await loaded.unload()
 
 
-async def test_a_load_that_takes_too_long_is_given_up_while_it_blocks(
-    load: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_blocking_load_times_out(load: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
 
     class Loads(Light):
@@ -371,14 +369,14 @@ class Only(MLModel):
         return response(thread=here())
 
 
-async def test_a_blocking_generator_beside_a_coroutine_has_its_own_threads(start: Start) -> None:
+async def test_blocking_generator_next_to_coroutine_has_its_own_threads(start: Start) -> None:
     local = await start(Mixed)
     for _ in range(3):
         assert [thread.startswith("model-m_") for thread in await stream(local)] == [True] * 2
         await infer(local)
 
 
-async def test_a_stream_of_a_model_that_only_predicts(start: Start) -> None:
+async def test_predict_only_model_streams(start: Start) -> None:
     async def more() -> AsyncIterator[InferenceRequest]:
         yield call(Operation.STREAM).request
 
@@ -387,7 +385,7 @@ async def test_a_stream_of_a_model_that_only_predicts(start: Start) -> None:
         assert [item.parameters.thread async for item in reply] == [AWAY] * 2
 
 
-async def test_what_load_starts_goes_on_until_the_model_is_unloaded(start: Start) -> None:
+async def test_tasks_started_in_load_run_until_unload(start: Start) -> None:
     class Bridges(MLModel):
         async def load(self):
             self.loop = asyncio.get_running_loop()
@@ -432,7 +430,7 @@ def undocumented(function: Callable) -> Callable:
     return wrapper
 
 
-async def test_a_load_that_is_decorated_without_ceremony(start: Start) -> None:
+async def test_undocumented_decorator_on_load_is_supported(start: Start) -> None:
     class Decorated(MLModel):
         @undocumented
         async def load(self):
@@ -444,7 +442,7 @@ async def test_a_load_that_is_decorated_without_ceremony(start: Start) -> None:
     assert (await start(Decorated))._model.loaded
 
 
-async def test_a_load_that_an_instance_has(start: Start) -> None:
+async def test_load_assigned_on_instance_is_called(start: Start) -> None:
     class Own(MLModel):
         def __init__(self, settings):
             super().__init__(settings)
@@ -480,12 +478,12 @@ class ConnectsEarly(MLModel):
 
 
 @pytest.mark.parametrize("model", [Connects, ConnectsEarly])
-async def test_what_belongs_to_a_thread_stays_in_it(start: Start, model: type[MLModel]) -> None:
+async def test_thread_bound_objects_stay_in_their_thread(start: Start, model: type[MLModel]) -> None:
     local = await start(model)
     assert {await infer(local) for _ in range(40)} == {AWAY}
 
 
-async def test_an_unload_that_is_cancelled_closes_the_thread(start: Start) -> None:
+async def test_cancelled_unload_closes_the_thread(start: Start) -> None:
     local = await start(Blocking)
     waiting = asyncio.ensure_future(infer(local))
     await acquired(local._model.began)
@@ -500,9 +498,7 @@ async def test_an_unload_that_is_cancelled_closes_the_thread(start: Start) -> No
     assert not local._thread._thread.is_alive()
 
 
-async def test_a_model_whose_routes_cannot_be_is_unloaded_again(
-    load: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_model_with_invalid_routes_is_unloaded(load: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = await load(Blocking)
 
     async def loads(*_: object) -> LoadedModel:
@@ -519,7 +515,7 @@ async def test_a_model_whose_routes_cannot_be_is_unloaded_again(
 
 @pytest.mark.parametrize("operation", Operation)
 @pytest.mark.parametrize("fails", [False, True])
-async def test_nothing_is_left_to_the_collector(operation: Operation, fails: bool) -> None:
+async def test_no_garbage_is_left_for_the_collector(operation: Operation, fails: bool) -> None:
     class Model(MLModel):
         async def load(self):
             return True
@@ -579,12 +575,12 @@ class Meets(MLModel):
         return response(thread=here())
 
 
-async def test_calls_that_await_run_at_once_in_their_own_loop(start: Start) -> None:
+async def test_awaiting_calls_run_concurrently_in_the_model_loop(start: Start) -> None:
     local = await start(Meets)
     assert await asyncio.gather(*(infer(local) for _ in range(3))) == [AWAY] * 3
 
 
-async def test_a_call_holds_its_slot_until_the_first_one_awaits(start: Start) -> None:
+async def test_call_holds_its_slot_until_first_await(start: Start) -> None:
     local = await start(Meets)
     seen: list[int] = []
     local.slots.watch(seen.append)
@@ -597,7 +593,7 @@ async def test_a_call_holds_its_slot_until_the_first_one_awaits(start: Start) ->
 @pytest.mark.parametrize(
     ("settings", "slots"), [({"max_concurrency": 5}, 5), ({"loop": "server"}, UNBLOCKED_SLOTS)]
 )
-async def test_slots_that_are_known_stay(start: Start, settings: dict[str, object], slots: int) -> None:
+async def test_configured_slots_do_not_change(start: Start, settings: dict[str, object], slots: int) -> None:
     local = await start(Light, **settings)
     for _ in range(20):
         await infer(local)
@@ -609,7 +605,7 @@ class Predicts(MLModel):
         return response(thread=here())
 
 
-async def test_light_calls_cross_together_until_one_is_heavy(
+async def test_light_calls_run_concurrently_until_one_is_heavy(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coroutines, "LIGHT", 60.0)
@@ -627,7 +623,7 @@ async def test_light_calls_cross_together_until_one_is_heavy(
     assert local.slots.count == 1
 
 
-async def test_a_class_runs_here_where_its_settings_say_so(start: Start) -> None:
+async def test_class_model_runs_on_server_loop_if_configured(start: Start) -> None:
     local = await start(Awaiting, loop="server")
     assert {await infer(local) for _ in range(coroutines.WATCHED + 1)} == {HOME}
     assert {*await stream(local)} == {HOME}
@@ -658,8 +654,8 @@ async def add(a: int, b: int = 1) -> int:
 
 
 @pytest.mark.parametrize(("kind", "is_called"), [(Plain, True), (Choosing, False), (add, True)])
-async def test_code_that_cannot_notice_its_task_is_called_as_it_is(kind: object, is_called: bool) -> None:
-    implementation = implementation_of(kind, "m")
+async def test_task_independent_code_is_called_directly(kind: object, is_called: bool) -> None:
+    implementation = resolve_model_class(kind, "m")
     model = implementation(ModelSettings(implementation=implementation, name="m"))
     form = InputsForm({"a": "INT64", "b": "INT64"}, ["b"])
     on_loop, request = coroutines.OnLoop(model), InferenceRequest.of_values(form, {"a": 2})
@@ -673,7 +669,7 @@ async def test_code_that_cannot_notice_its_task_is_called_as_it_is(kind: object,
 
 
 @pytest.mark.parametrize("ask", [infer, stream])
-async def test_one_that_holds_the_servers_loop_is_named_once(
+async def test_model_blocking_the_server_loop_is_logged_once(
     start: Start, ask: Callable, caplog: pytest.LogCaptureFixture
 ) -> None:
     local = await start(Awaiting, loop="server")
@@ -682,20 +678,20 @@ async def test_one_that_holds_the_servers_loop_is_named_once(
         for _ in range(5):
             await ask(local)
     (warning,) = caplog.records
-    assert warning.getMessage().startswith("model m: its code blocks: it held the server's event loop for")
+    assert warning.getMessage().startswith("model m: blocking code held the server's event loop for")
     assert "asyncio.to_thread" in warning.getMessage()
 
 
-async def test_the_first_stretch_of_seconds_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+async def test_first_block_of_several_seconds_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     on_loop = coroutines.OnLoop(Light(ModelSettings(implementation=Light, name="m")))
-    on_loop._ran(0.002)
+    on_loop._check_duration(0.002)
     assert not caplog.text
-    on_loop._ran(2.6)
-    on_loop._ran(2.6)
-    assert caplog.text.count("it held the server's event loop for 2600 ms") == 1
+    on_loop._check_duration(2.6)
+    on_loop._check_duration(2.6)
+    assert caplog.text.count("held the server's event loop for 2600 ms") == 1
 
 
-async def test_an_error_that_is_thrown_into_a_timed_call_reaches_it(start: Start) -> None:
+async def test_thrown_error_reaches_timed_call(start: Start) -> None:
     class Catches(MLModel):
         async def predict(self, payload):
             try:

@@ -26,30 +26,30 @@ def measured(model: type[MLModel], meters: ModelMeters) -> tuple[float, int] | N
     return (found.used, found.caches) if isinstance(found, KvMeters) else None
 
 
-def test_an_attribute_is_the_report_and_a_model_without_one_has_none() -> None:
+def test_kv_report_is_read_from_attribute() -> None:
     assert measured(Cached, ModelMeters("m", None)) == (0.5, 1)
     assert measured(MLModel, ModelMeters("m", None)) is None
 
 
-def test_steps_report_their_active_streams_unless_the_model_knows_better() -> None:
+def test_step_models_report_active_streams_by_default() -> None:
     meters = ModelMeters("m", None)
     meters.of(StepMeters).active = 2
     assert measured(MLModel, meters) == (0.25, 1)
     assert measured(Cached, meters) == (0.5, 1)
 
 
-def test_a_report_is_between_nothing_and_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kv_report_is_between_zero_and_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cached, "kv_usage", 1.5)
     assert measured(Cached, ModelMeters("m", None)) == (1.0, 1)
 
 
-def test_a_property_that_fails_is_logged_and_no_report(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_kv_property_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         assert measured(Broken, ModelMeters("m", None)) is None
     assert "kv_usage" in caplog.text
 
 
-def test_an_unloaded_model_has_no_cache() -> None:
+def test_unloaded_model_has_no_kv_cache() -> None:
     meters = ModelMeters("m", None)
     measured(Cached, meters)
     kv.forget(meters)

@@ -27,13 +27,13 @@ def context(name: str) -> Any:
     return own
 
 
-async def test_a_plain_method_runs_in_one_thread_of_its_own_and_in_its_context(caller: MethodCaller) -> None:
+async def test_sync_method_runs_in_one_thread_with_its_context(caller: MethodCaller) -> None:
     def where(argument: int) -> tuple[int, str, str]:
         return argument, NAME.get(), threading.current_thread().name
 
     method = ModelMethod(where)
-    outcomes = await caller.each(method, [(1, context("a")), (2, context("b"))])
-    outcomes.append(await caller.once(method, 3, context("c")))
+    outcomes = await caller.call_each(method, [(1, context("a")), (2, context("b"))])
+    outcomes.append(await caller.call_once(method, 3, context("c")))
     assert [outcome.value for outcome in outcomes] == [
         (1, "a", "model m"),
         (2, "b", "model m"),
@@ -41,17 +41,17 @@ async def test_a_plain_method_runs_in_one_thread_of_its_own_and_in_its_context(c
     ]
 
 
-async def test_an_async_method_runs_in_the_loop_which_turns_meanwhile(caller: MethodCaller) -> None:
+async def test_async_method_runs_without_blocking_the_loop(caller: MethodCaller) -> None:
     turned: list[bool] = []
 
     async def where(argument: int) -> tuple[int, str, bool]:
         return argument, NAME.get(), threading.current_thread() is threading.main_thread()
 
     asyncio.get_running_loop().call_soon(turned.append, True)
-    outcome = await caller.once(ModelMethod(where), 1, context("ignored"))
+    outcome = await caller.call_once(ModelMethod(where), 1, context("ignored"))
     assert outcome.value == (1, "nobody", True)
     assert turned == [True], "a method that waits for nothing lets others run"
-    each = await caller.each(ModelMethod(where), [(2, context("b"))])
+    each = await caller.call_each(ModelMethod(where), [(2, context("b"))])
     assert each[0].value == (2, "b", True)
 
 
@@ -60,7 +60,7 @@ class Stop(BaseException):
 
 
 @pytest.mark.parametrize("error", [ValueError("broken"), StopIteration(), Stop()])
-async def test_whatever_a_method_raises_is_its_outcome(caller: MethodCaller, error: BaseException) -> None:
+async def test_method_exceptions_are_returned_as_outcome(caller: MethodCaller, error: BaseException) -> None:
     def fails(argument: bool) -> str:
         if argument:
             raise error
@@ -69,27 +69,27 @@ async def test_whatever_a_method_raises_is_its_outcome(caller: MethodCaller, err
     async def fails_async(argument: bool) -> str:
         return fails(argument) if not isinstance(error, StopIteration) else "went on"
 
-    outcomes = await caller.each(ModelMethod(fails), [(True, context("a")), (False, context("b"))])
+    outcomes = await caller.call_each(ModelMethod(fails), [(True, context("a")), (False, context("b"))])
     assert (outcomes[0].error, outcomes[1].value) == (error, "went on")
     if not isinstance(error, StopIteration):  # a coroutine cannot raise it
-        assert (await caller.once(ModelMethod(fails_async), True, context("a"))).error is error
+        assert (await caller.call_once(ModelMethod(fails_async), True, context("a"))).error is error
 
 
-async def test_a_cancel_of_the_caller_passes(caller: MethodCaller) -> None:
+async def test_caller_cancellation_propagates(caller: MethodCaller) -> None:
     begun = asyncio.Event()
 
     async def hang(argument: None) -> None:
         begun.set()
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(caller.once(ModelMethod(hang), None, copy_context()))
+    task = asyncio.create_task(caller.call_once(ModelMethod(hang), None, copy_context()))
     await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
 
-def test_a_decorated_method_is_what_it_wraps() -> None:
+def test_decorated_method_behaves_like_wrapped_one() -> None:
     async def method(argument: int) -> int:
         return argument
 

@@ -9,7 +9,7 @@ import pytest
 from inferstream import App
 from inferstream.dataplane.call import Operation
 from inferstream.dataplane.caller import Caller
-from inferstream.dataplane.execution.responses import translated
+from inferstream.dataplane.execution.responses import translate_error
 from inferstream.errors import InferenceFailed
 from inferstream.processes.errors import OutOfMemory
 from inferstream.testing import run
@@ -32,13 +32,13 @@ async def hangs_up() -> AsyncIterator[str]:
         await task
 
 
-async def test_a_cleanup_that_ends_cancelled_cancels_no_reader(caplog: pytest.LogCaptureFixture) -> None:
+async def test_cancelled_cleanup_does_not_cancel_the_reader(caplog: pytest.LogCaptureFixture) -> None:
     async with run(app) as client:
         caller = Caller(Headers(()), "", asyncio.current_task())
         admission = client.application.models.admit("hangs_up", None, caller)
         async with await admission.open(Operation.STREAM, InferenceRequest(inputs=[])) as reply:
             await reply.aclose(None)
-    assert "failed in its cleanup" in caplog.text
+    assert "failed while cleaning up" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ async def test_a_cleanup_that_ends_cancelled_cancels_no_reader(caplog: pytest.Lo
         ),
     ],
 )
-def test_a_model_without_memory_is_no_fault_of_its_code(error: BaseException) -> None:
-    assert isinstance(translated(error, "m", "1"), OutOfMemory)
+def test_out_of_memory_in_model_is_not_an_inference_error(error: BaseException) -> None:
+    assert isinstance(translate_error(error, "m", "1"), OutOfMemory)
 
 
-def test_a_graph_without_memory_is_no_fault_of_its_code() -> None:
+def test_out_of_memory_in_onnx_graph_is_not_an_inference_error() -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     helper = pytest.importorskip("onnx").helper
     shape = helper.make_tensor_value_info("shape", INT64, [1])
@@ -66,9 +66,9 @@ def test_a_graph_without_memory_is_no_fault_of_its_code() -> None:
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     with pytest.raises(Exception) as raised:
         session.run(None, {"shape": np.array([10**13])})
-    assert isinstance(translated(raised.value, "m", "1"), OutOfMemory)
+    assert isinstance(translate_error(raised.value, "m", "1"), OutOfMemory)
 
 
-def test_words_of_other_errors_say_nothing_of_memory() -> None:
-    assert isinstance(translated(ValueError("out of memory"), "m", "1"), InferenceFailed)
-    assert isinstance(translated(RuntimeError("broken"), "m", "1"), InferenceFailed)
+def test_other_errors_are_not_out_of_memory() -> None:
+    assert isinstance(translate_error(ValueError("out of memory"), "m", "1"), InferenceFailed)
+    assert isinstance(translate_error(RuntimeError("broken"), "m", "1"), InferenceFailed)

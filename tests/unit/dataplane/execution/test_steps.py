@@ -41,7 +41,7 @@ BOTH = pytest.mark.parametrize("implementation", [Asynchronous, Blocking])
 
 
 @BOTH
-async def test_streams_of_any_length_end_with_all_their_items(implementation: type[Scripted]) -> None:
+async def test_streams_of_any_length_deliver_all_items(implementation: type[Scripted]) -> None:
     served = ServedModel(implementation, max_active=4)
     for count in (1, 5, 3, 40, 0, 2):
         served.ask([1] * count)
@@ -54,7 +54,7 @@ async def test_streams_of_any_length_end_with_all_their_items(implementation: ty
     assert len(served.model.threads) == 1
 
 
-async def test_who_comes_later_joins_the_next_step_and_who_is_done_leaves() -> None:
+async def test_new_streams_join_the_next_step_and_finished_ones_leave() -> None:
     served = ServedModel(Asynchronous)
     first = served.ask([1] * 4)
     await turns()
@@ -71,7 +71,7 @@ async def test_who_comes_later_joins_the_next_step_and_who_is_done_leaves() -> N
     assert first.items == [0, 1, 2, 3]
 
 
-async def test_a_place_that_becomes_free_is_taken_in_the_next_step() -> None:
+async def test_freed_slot_is_filled_in_the_next_step() -> None:
     served = ServedModel(Asynchronous, max_active=2)
     long, short, waiting = served.ask([1] * 9), served.ask([1]), served.ask([1] * 2)
     await turns()
@@ -87,7 +87,7 @@ async def test_a_place_that_becomes_free_is_taken_in_the_next_step() -> None:
 
 
 @pytest.mark.parametrize(("aging", "second"), [(60.0, "r3"), (0.0, "r1")])
-async def test_the_more_urgent_has_the_free_place_as_far_as_aging_says(aging: float, second: str) -> None:
+async def test_free_slot_goes_to_the_most_urgent_stream_subject_to_aging(aging: float, second: str) -> None:
     served = ServedModel(Asynchronous, max_active=2, max_concurrency=9, priority_aging=aging)
     for priority in (5, 9, 5, 1):
         served.ask([1, 1, 1], priority=priority)
@@ -101,7 +101,7 @@ async def test_the_more_urgent_has_the_free_place_as_far_as_aging_says(aging: fl
 
 
 @pytest.mark.parametrize("way", ["leave", "expire"])
-async def test_who_leaves_is_released_before_the_next_step(way: str) -> None:
+async def test_closed_stream_is_released_before_the_next_step(way: str) -> None:
     served = ServedModel(Asynchronous)
     leaving, staying = served.ask([1] * 9), served.ask([1] * 3)
     await turns()
@@ -126,7 +126,7 @@ async def test_who_leaves_is_released_before_the_next_step(way: str) -> None:
         assert isinstance(leaving.error, DeadlineExceeded)
 
 
-async def test_who_leaves_while_waiting_is_never_admitted() -> None:
+async def test_closed_waiting_stream_is_never_admitted() -> None:
     served = ServedModel(Asynchronous, max_active=1)
     first, leaving, last = (served.ask([1] * 2) for _ in range(3))
     await turns()
@@ -140,7 +140,7 @@ async def test_who_leaves_while_waiting_is_never_admitted() -> None:
 
 
 @BOTH
-async def test_what_is_wrong_with_one_ends_one(implementation: type[Scripted]) -> None:
+async def test_invalid_item_fails_only_its_stream(implementation: type[Scripted]) -> None:
     served = ServedModel(implementation)
     refused, failing = served.ask([1], REFUSE), served.ask([1, 1, 0], FAIL)
     fine = served.ask([1] * 5)
@@ -157,7 +157,7 @@ async def test_what_is_wrong_with_one_ends_one(implementation: type[Scripted]) -
 @pytest.mark.parametrize(
     "raised", [ValueError("secret"), SystemExit(), StopIteration(), StopAsyncIteration()]
 )
-async def test_a_step_that_raises_ends_all_in_it_and_nobody_after(
+async def test_failing_step_ends_only_its_active_streams(
     implementation: type[Scripted], raised: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     served = ServedModel(implementation)
@@ -176,7 +176,7 @@ async def test_a_step_that_raises_ends_all_in_it_and_nobody_after(
     assert after.error is None
 
 
-async def test_an_error_of_the_models_own_words_reaches_all_in_the_step() -> None:
+async def test_model_error_reaches_all_streams_in_the_step() -> None:
     served = ServedModel(Asynchronous)
     served.model.broken = [ModelError("the device is gone", status_code=503)]
     ended = [served.ask([1]) for _ in range(2)]
@@ -197,7 +197,7 @@ async def test_an_error_of_the_models_own_words_reaches_all_in_the_step() -> Non
         (lambda emissions: [ValueError("secret")] * len(emissions), InferenceFailed),
     ],
 )
-async def test_an_answer_that_is_none_is_an_error(answer, error: type[Exception]) -> None:
+async def test_invalid_step_result_is_an_error(answer, error: type[Exception]) -> None:
     served = ServedModel(Asynchronous)
     served.model.answer = answer
     tensor = served.ask([1] * 3), served.ask([1] * 3)
@@ -210,7 +210,7 @@ async def test_an_answer_that_is_none_is_an_error(answer, error: type[Exception]
         assert "secret" not in client.error.message
 
 
-async def test_a_slow_reader_is_left_out_and_holds_nobody_up() -> None:
+async def test_slow_reader_is_skipped_without_blocking_others() -> None:
     served = ServedModel(Asynchronous)
     slow, fast = served.ask([1] * 40), served.ask([1] * 40)
     slow.pause()
@@ -227,7 +227,7 @@ async def test_a_slow_reader_is_left_out_and_holds_nobody_up() -> None:
     fast.check()
 
 
-async def test_when_everybody_is_slow_nothing_is_stepped_until_somebody_reads() -> None:
+async def test_no_step_runs_until_a_slow_reader_reads() -> None:
     served = ServedModel(Asynchronous)
     served.model.free = True
     slow = served.ask([1] * 40)
@@ -242,7 +242,7 @@ async def test_when_everybody_is_slow_nothing_is_stepped_until_somebody_reads() 
 
 
 @pytest.mark.parametrize("plan", [[1], [0, 0, 1], [0, 0]])
-async def test_a_single_answer_is_the_one_response(plan: list[int]) -> None:
+async def test_single_item_is_the_unary_response(plan: list[int]) -> None:
     served = ServedModel(Asynchronous)
     client = served.ask(plan, operation=Operation.INFER)
     await served.finish()
@@ -250,7 +250,7 @@ async def test_a_single_answer_is_the_one_response(plan: list[int]) -> None:
     assert (client.error is None) == bool(sum(plan))
 
 
-async def test_more_than_a_single_answer_is_refused_and_released() -> None:
+async def test_several_items_for_unary_call_are_refused_and_released() -> None:
     served = ServedModel(Asynchronous)
     client = served.ask([1] * 9, operation=Operation.INFER)
     await turns()
@@ -261,7 +261,7 @@ async def test_more_than_a_single_answer_is_refused_and_released() -> None:
     assert len(served.model.sizes) < 9
 
 
-async def test_later_requests_are_streams_of_their_own() -> None:
+async def test_later_requests_are_separate_streams() -> None:
     served = ServedModel(Asynchronous)
     client = served.ask([1, 1])
     requests = [client.call.request.model_copy(deep=True) for _ in range(2)]
@@ -276,7 +276,7 @@ async def test_later_requests_are_streams_of_their_own() -> None:
     assert served.model.admitted == 3
 
 
-async def test_unloading_releases_what_is_left_before_the_model_goes() -> None:
+async def test_unload_releases_active_streams_first() -> None:
     served = ServedModel(Asynchronous)
     client = served.ask([1] * 9)
     await turns()
@@ -291,7 +291,7 @@ async def test_unloading_releases_what_is_left_before_the_model_goes() -> None:
     await served.settled()
 
 
-async def test_a_step_that_never_ends_is_left_behind_and_its_states_released(
+async def test_hung_step_is_abandoned_and_its_states_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("inferstream.dataplane.execution.steps.CLOSE_LIMIT", 0.01)
@@ -304,7 +304,7 @@ async def test_a_step_that_never_ends_is_left_behind_and_its_states_released(
     await served.settled()
 
 
-async def test_who_leaves_while_being_admitted_is_released_without_a_step() -> None:
+async def test_stream_closed_during_admission_is_released_without_a_step() -> None:
     served = ServedModel(Asynchronous)
     served.model.admits = False
     leaving, staying = served.ask([1]), served.ask([1])
@@ -320,7 +320,7 @@ async def test_who_leaves_while_being_admitted_is_released_without_a_step() -> N
     assert served.model.sizes == [1]
 
 
-async def test_unloading_ends_who_is_waiting_and_who_is_being_admitted(
+async def test_unload_ends_waiting_and_admitting_streams(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("inferstream.dataplane.execution.steps.CLOSE_LIMIT", 0.01)
@@ -339,7 +339,7 @@ async def test_unloading_ends_who_is_waiting_and_who_is_being_admitted(
     assert isinstance(late.error, StepFailed)
 
 
-async def test_what_is_over_is_let_go_of_without_a_collection() -> None:
+async def test_finished_streams_are_freed_without_gc() -> None:
     served = ServedModel(Asynchronous)
     served.ask([1])
     await turns()
@@ -355,7 +355,7 @@ async def test_what_is_over_is_let_go_of_without_a_collection() -> None:
         gc.enable()
 
 
-def test_a_model_has_steps_or_a_stream_of_its_own() -> None:
+def test_model_has_either_steps_or_a_stream() -> None:
     with pytest.raises(TypeError, match="cannot have a predict_stream"):
 
         class Two(StepModel):
@@ -367,7 +367,7 @@ def test_a_model_has_steps_or_a_stream_of_its_own() -> None:
     assert issubclass(StepModel, MLModel)
 
 
-async def test_release_is_needed_only_where_there_is_something_to_release() -> None:
+async def test_release_is_required_only_with_admitted_state() -> None:
     class Plain(StepModel):
         async def admit(self, request):
             return request
@@ -415,7 +415,7 @@ async def _play(implementation: type[Scripted], most: int, actions: list[tuple])
 @pytest.mark.parametrize("implementation", [Asynchronous, Blocking])
 @examples(150)
 @given(most=st.integers(1, 5), actions=ACTIONS)
-def test_everybody_has_their_own_items_or_one_error_whatever_happens(
+def test_every_client_gets_its_items_or_one_error(
     implementation: type[Scripted], most: int, actions: list[tuple]
 ) -> None:
     logging.disable(logging.CRITICAL)
@@ -426,7 +426,7 @@ def test_everybody_has_their_own_items_or_one_error_whatever_happens(
 
 
 @BOTH
-async def test_who_waits_for_a_place_is_measured_and_who_does_not_is_not(
+async def test_waiting_for_a_slot_is_measured(
     implementation: type[Scripted],
 ) -> None:
     alone = ServedModel(implementation, max_active=1)
@@ -443,7 +443,7 @@ async def test_who_waits_for_a_place_is_measured_and_who_does_not_is_not(
     assert (queue.cancelled, queue.expired) == (0, 0)
 
 
-async def test_who_waits_for_a_place_that_a_slow_reader_holds_is_measured() -> None:
+async def test_waiting_behind_a_slow_reader_is_measured() -> None:
     served = ServedModel(Asynchronous, max_active=1)
     served.model.free = True
     slow = served.ask([1] * 100)
@@ -457,7 +457,7 @@ async def test_who_waits_for_a_place_that_a_slow_reader_holds_is_measured() -> N
     assert sum(served.meters.queue.waits.counts) == 1
 
 
-async def test_who_joins_during_a_step_has_waited_for_it() -> None:
+async def test_joining_during_a_step_counts_as_waiting() -> None:
     served = ServedModel(Asynchronous, max_active=2)
     served.ask([1] * 2)
     await turns()
@@ -468,7 +468,7 @@ async def test_who_joins_during_a_step_has_waited_for_it() -> None:
     await served.finish()
 
 
-async def test_who_leaves_or_is_out_of_time_while_waiting_for_a_place_counts_so() -> None:
+async def test_waiting_streams_count_as_cancelled_or_expired() -> None:
     served = ServedModel(Asynchronous, max_active=1, max_concurrency=3)
     served.ask([1] * 2)
     await turns()
@@ -486,7 +486,7 @@ async def test_who_leaves_or_is_out_of_time_while_waiting_for_a_place_counts_so(
     assert sum(served.meters.queue.waits.counts) == 0
 
 
-async def test_who_leaves_a_place_among_the_steps_has_not_been_waiting() -> None:
+async def test_closed_active_stream_is_not_counted_in_queue() -> None:
     served = ServedModel(Asynchronous, max_active=1)
     client = served.ask([1] * 2)
     await turns()

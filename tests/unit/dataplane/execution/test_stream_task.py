@@ -26,11 +26,11 @@ async def asking():
 
 
 @pytest.mark.parametrize(("generator", "needs"), [(plain, False), (helped, True), (asking, True)])
-def test_only_a_generator_that_may_notice_needs_a_task(generator, needs):
+def test_only_task_sensitive_generators_need_a_task(generator, needs):
     assert needs_task(generator.__code__) is needs
 
 
-async def test_another_task_closes_it_in_its_own_task_and_context():
+async def test_generator_is_closed_in_its_own_task_and_context():
     seen = []
 
     async def responses():
@@ -47,7 +47,7 @@ async def test_another_task_closes_it_in_its_own_task_and_context():
     assert seen == [True]
 
 
-async def test_a_timeout_around_a_yield_expires_in_the_generator():
+async def test_timeout_around_a_yield_expires_in_the_generator():
     async def responses():
         async with asyncio.timeout(0):
             yield 1
@@ -60,7 +60,7 @@ async def test_a_timeout_around_a_yield_expires_in_the_generator():
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_a_generator_that_cancels_its_task_does_not_cancel_its_reader():
+async def test_generator_cancelling_its_task_does_not_cancel_the_reader():
     async def responses():
         yield 1
         asyncio.current_task().cancel()

@@ -25,7 +25,7 @@ async def thread() -> AsyncIterator[ModelThread]:
     await asyncio.to_thread(made._thread.join, 5)
 
 
-async def test_other_calls_run_between_the_items_of_a_stream_that_never_waits(thread: ModelThread) -> None:
+async def test_other_calls_run_between_items_of_a_nonwaiting_stream(thread: ModelThread) -> None:
     asked, ran = threading.Event(), []
 
     async def stream() -> AsyncIterator[int]:
@@ -46,7 +46,7 @@ async def test_other_calls_run_between_the_items_of_a_stream_that_never_waits(th
     assert ran.index("call") < AHEAD - 2
 
 
-async def test_an_error_of_a_cleanup_is_logged(thread: ModelThread, caplog: pytest.LogCaptureFixture) -> None:
+async def test_cleanup_errors_are_logged(thread: ModelThread, caplog: pytest.LogCaptureFixture) -> None:
     async def stream() -> AsyncIterator[int]:
         try:
             while True:
@@ -59,10 +59,10 @@ async def test_an_error_of_a_cleanup_is_logged(thread: ModelThread, caplog: pyte
     responses = ModelThreadResponses(thread, stream, CALL)
     assert await anext(responses) == 1
     await responses.aclose()
-    await asyncio.to_thread(eventually, lambda: "failed in its cleanup of request 7" in caplog.text)
+    await asyncio.to_thread(eventually, lambda: "failed while cleaning up request 7" in caplog.text)
 
 
-async def test_a_cleanup_that_lingers_is_ended_and_logged(
+async def test_hung_cleanup_is_ended_and_logged(
     thread: ModelThread, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threads, "CLOSE_LIMIT", 0.01)
@@ -83,4 +83,4 @@ async def test_a_cleanup_that_lingers_is_ended_and_logged(
     assert await anext(responses) == 1
     await responses.aclose()
     assert await asyncio.to_thread(ended.wait, 5)
-    await asyncio.to_thread(eventually, lambda: "still runs its cleanup of request 7" in caplog.text)
+    await asyncio.to_thread(eventually, lambda: "cleanup of request 7 is still running" in caplog.text)

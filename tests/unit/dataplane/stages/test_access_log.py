@@ -10,9 +10,9 @@ from inferstream import App, testing
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.reply import Reply
-from inferstream.dataplane.stages.access_log import AccessLog, record_of, refused
+from inferstream.dataplane.stages.access_log import AccessLog, build_record, log_rejection
 from inferstream.errors import Abandoned, InferenceFailed, ModelNotFound, Overloaded
-from inferstream.keys.secret import new_key
+from inferstream.plugins.keys.secret import new_key
 from inferstream.telemetry.access import AccessLines, AccessRecord
 from inferstream.types import Headers, InferenceRequest
 
@@ -42,7 +42,7 @@ def call(operation: Operation = Operation.INFER, **fields: Any) -> Call:
         (Abandoned(), "cancelled", Abandoned().message),
     ],
 )
-async def test_a_call_that_fails_has_its_end_in_a_word(
+async def test_failed_call_is_recorded_with_its_outcome(
     lines: Any, error: BaseException, status: str, message: str
 ) -> None:
     async def fail(call: Call) -> Reply:
@@ -54,32 +54,32 @@ async def test_a_call_that_fails_has_its_end_in_a_word(
     assert (record.status, record.error, record.items, record.operation) == (status, message, 0, "infer")
 
 
-def test_a_record_names_the_trace_of_its_call() -> None:
+def test_record_has_trace_id() -> None:
     traced = call(trace={"traceparent": "00-0af7-b7ad-01"})
-    assert record_of(traced, 0.0, 1, None).trace_id == "0af7"
+    assert build_record(traced, 0.0, 1, None).trace_id == "0af7"
     for without in (call(trace={}), call(trace={"traceparent": "rubbish"}), call()):
-        assert record_of(without, 0.0, 1, None).trace_id == ""
+        assert build_record(without, 0.0, 1, None).trace_id == ""
 
 
-async def test_a_refusal_before_the_call_has_a_record_while_somebody_reads(lines: Any) -> None:
+async def test_refused_call_is_recorded_while_log_has_a_reader(lines: Any) -> None:
     caller = Caller(Headers(()), "v2")
-    refused(AccessLines(), caller, "infer", "m", Overloaded("full"), None)
-    refused(lines[0], caller, "infer", "m", Overloaded("full"), None)
+    log_rejection(AccessLines(), caller, "infer", "m", Overloaded("full"), None)
+    log_rejection(lines[0], caller, "infer", "m", Overloaded("full"), None)
     (record,) = lines[1]
     assert (record.face, record.model, record.status, record.seconds) == ("v2", "m", "overloaded", 0.0)
 
 
-async def test_a_key_in_the_place_of_a_name_or_an_id_is_in_no_record(lines: Any) -> None:
+async def test_key_in_place_of_name_or_id_is_not_recorded(lines: Any) -> None:
     key = new_key("abc")
-    refused(lines[0], Caller(Headers(()), "v2"), "infer", key, ModelNotFound(key), None)
+    log_rejection(lines[0], Caller(Headers(()), "v2"), "infer", key, ModelNotFound(key), None)
     (record,) = lines[1]
     assert (record.model, record.error) == ("ifs_***", "Model ifs_*** not found")
     asked = call()
     asked.request.id = key
-    assert record_of(asked, 0.0, 1, None).id == "ifs_***"
+    assert build_record(asked, 0.0, 1, None).id == "ifs_***"
 
 
-async def test_a_stream_has_one_record_at_its_end_with_its_items() -> None:
+async def test_stream_is_recorded_once_at_its_end_with_item_count() -> None:
     app = App()
 
     @app.model

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.dataplane.call import Call, Handler, Operation
-from inferstream.dataplane.checks import checks_of
+from inferstream.dataplane.checks import choose_checks
 from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.slots import Slots
-from inferstream.dataplane.stages.batching import Batching, callers
+from inferstream.dataplane.stages.batching import Batching, admission_limit
 from inferstream.dataplane.stages.limits import Limits
 from inferstream.errors import (
     DeadlineExceeded,
@@ -125,7 +125,7 @@ def around(
     queue: QueueMeters | None = None,
     rows: int = 0,
 ) -> Batching:
-    checks = checks_of(Signature(), "declared")
+    checks = choose_checks(Signature(), "declared")
     return Batching(model, checks, Slots(slots), size, wait, BatchMeters(), queue, rows)
 
 
@@ -154,7 +154,7 @@ async def emptied(stage: Batching) -> None:
     assert stage._running == 0
 
 
-async def test_a_lone_request_leaves_at_once_and_as_it_came() -> None:
+async def test_single_request_runs_immediately_and_unchanged() -> None:
     stage = around(model := Model())
     caller = Caller(stage, [1.0])
     await turns()
@@ -164,7 +164,7 @@ async def test_a_lone_request_leaves_at_once_and_as_it_came() -> None:
     await emptied(stage)
 
 
-async def test_while_one_runs_the_next_gather_and_leave_when_it_has_ended() -> None:
+async def test_requests_gather_while_a_batch_runs() -> None:
     stage = around(model := Model())
     found = [Caller(stage, [float(i)]) for i in range(3)]
     await turns()
@@ -178,7 +178,7 @@ async def test_while_one_runs_the_next_gather_and_leave_when_it_has_ended() -> N
     await emptied(stage)
 
 
-async def test_a_full_batch_leaves_at_once_and_the_rest_gathers() -> None:
+async def test_full_batch_runs_immediately() -> None:
     stage = around(model := Model())
     found = [Caller(stage, [float(i), 0.5]) for i in range(7)]
     await turns()
@@ -190,7 +190,7 @@ async def test_a_full_batch_leaves_at_once_and_the_rest_gathers() -> None:
     await emptied(stage)
 
 
-async def test_a_batch_leaves_when_its_first_member_has_waited_long_enough() -> None:
+async def test_batch_runs_after_its_first_member_waited_max_batch_time() -> None:
     stage = around(model := Model(), wait=0.001)
     found = [Caller(stage, [float(i)]) for i in range(3)]
     while len(model.calls) < 2:
@@ -200,7 +200,7 @@ async def test_a_batch_leaves_when_its_first_member_has_waited_long_enough() -> 
     await emptied(stage)
 
 
-async def test_no_more_batches_run_than_there_are_slots_and_lines_take_turns() -> None:
+async def test_batches_are_limited_by_slots_and_queues_take_turns() -> None:
     stage = around(model := Model(), slots=1, size=2)
     found = [Caller(stage, [float(i)], key=i % 2) for i in range(8)]
     await turns()
@@ -213,7 +213,7 @@ async def test_no_more_batches_run_than_there_are_slots_and_lines_take_turns() -
     await emptied(stage)
 
 
-async def test_a_batch_has_an_id_of_its_own_no_headers_and_the_latest_deadline() -> None:
+async def test_batch_has_its_own_id_no_headers_and_the_latest_deadline() -> None:
     stage = around(model := Model())
     found = [Caller(stage, [float(i)], deadline=100.0 + i) for i in range(3)]
     await turns()
@@ -226,7 +226,7 @@ async def test_a_batch_has_an_id_of_its_own_no_headers_and_the_latest_deadline()
     await finish(model, found)
 
 
-async def test_a_member_without_a_deadline_leaves_the_batch_without_one() -> None:
+async def test_batch_with_member_without_deadline_has_none() -> None:
     stage = around(model := Model())
     found = [Caller(stage, [float(i)], deadline=None if i == 1 else 100.0) for i in range(3)]
     await turns()
@@ -236,7 +236,7 @@ async def test_a_member_without_a_deadline_leaves_the_batch_without_one() -> Non
     await finish(model, found)
 
 
-async def test_a_member_that_leaves_before_the_batch_runs_is_not_in_it() -> None:
+async def test_cancelled_member_is_not_in_the_batch() -> None:
     stage = around(model := Model())
     first, left, stays = (Caller(stage, [float(i)]) for i in range(3))
     await turns()
@@ -248,7 +248,7 @@ async def test_a_member_that_leaves_before_the_batch_runs_is_not_in_it() -> None
     await emptied(stage)
 
 
-async def test_a_member_that_leaves_a_running_batch_changes_nothing_for_the_others() -> None:
+async def test_cancelled_member_of_running_batch_does_not_affect_others() -> None:
     stage = around(model := Model())
     found = [Caller(stage, [float(i)]) for i in range(4)]
     await turns()
@@ -264,7 +264,7 @@ async def test_a_member_that_leaves_a_running_batch_changes_nothing_for_the_othe
     await emptied(stage)
 
 
-async def test_a_batch_that_everybody_has_left_is_cancelled() -> None:
+async def test_batch_is_cancelled_when_all_members_leave() -> None:
     stage = around(model := Model())
     found = [Caller(stage, [float(i)]) for i in range(3)]
     await turns()
@@ -277,7 +277,7 @@ async def test_a_batch_that_everybody_has_left_is_cancelled() -> None:
     await emptied(stage)
 
 
-async def test_a_line_that_everybody_has_left_is_forgotten() -> None:
+async def test_queue_is_removed_when_all_members_leave() -> None:
     stage = around(model := Model(), slots=1)
     running, waiting = Caller(stage, [1.0]), Caller(stage, [2.0], key=1)
     await turns()
@@ -293,7 +293,7 @@ async def test_a_line_that_everybody_has_left_is_forgotten() -> None:
     "error",
     [lambda: ModelError("poison", 503), lambda: InferenceFailed("raised"), lambda: InvalidRequest("bad")],
 )
-async def test_one_bad_member_fails_alone(error: Callable[[], Exception]) -> None:
+async def test_only_the_invalid_member_fails(error: Callable[[], Exception]) -> None:
     stage = around(model := Model(), size=8)
     model.error = error
     found = [Caller(stage, [POISON if i == 5 else float(i)]) for i in range(9)]
@@ -306,7 +306,7 @@ async def test_one_bad_member_fails_alone(error: Callable[[], Exception]) -> Non
 
 
 @pytest.mark.parametrize("error", [WorkerLost("gone"), DeadlineExceeded()])
-async def test_what_no_request_is_to_blame_for_is_not_tried_again(error: InferstreamError) -> None:
+async def test_unrelated_errors_are_not_retried(error: InferstreamError) -> None:
     stage = around(model := Model())
     model.error = lambda: error
     found = [Caller(stage, [value]) for value in (0.0, 1.0, POISON)]
@@ -317,7 +317,7 @@ async def test_what_no_request_is_to_blame_for_is_not_tried_again(error: Inferst
     await emptied(stage)
 
 
-async def test_a_model_that_names_the_rows_that_failed_is_not_run_again() -> None:
+async def test_batch_with_row_errors_is_not_run_again() -> None:
     stage = around(model := Model(), size=8)
     model.names_rows = True
     found = [Caller(stage, values) for values in ([0.0], [1.0, 2.0], [3.0, POISON], [4.0], [POISON])]
@@ -333,7 +333,7 @@ async def test_a_model_that_names_the_rows_that_failed_is_not_run_again() -> Non
 
 
 @pytest.mark.parametrize("late", range(8))
-async def test_a_member_cancelled_while_the_batch_before_it_ends_keeps_no_slot(late: int) -> None:
+async def test_member_cancelled_as_previous_batch_ends_keeps_no_slot(late: int) -> None:
     stage = around(model := Model(), slots=1)
     first, leaving = Caller(stage, [0.0]), Caller(stage, [1.0])
     await turns()
@@ -347,7 +347,7 @@ async def test_a_member_cancelled_while_the_batch_before_it_ends_keeps_no_slot(l
     await emptied(stage)
 
 
-async def test_an_output_that_cannot_be_split_is_an_error_for_each_member() -> None:
+async def test_unsplittable_output_is_an_error_for_each_member() -> None:
     stage = around(model := Model())
     found = [Caller(stage, [float(i)]) for i in range(3)]
     await turns()
@@ -361,7 +361,7 @@ async def test_an_output_that_cannot_be_split_is_an_error_for_each_member() -> N
     await emptied(stage)
 
 
-async def test_what_is_not_foreseen_is_an_error_that_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unexpected_error_is_reported_without_details(caplog: pytest.LogCaptureFixture) -> None:
     stage = around(model := Model())
     model.error = lambda: KeyError("secret")
     found = [Caller(stage, [value]) for value in (0.0, POISON, 1.0)]
@@ -373,7 +373,7 @@ async def test_what_is_not_foreseen_is_an_error_that_says_nothing(caplog: pytest
     await emptied(stage)
 
 
-async def test_nothing_of_a_batch_waits_for_the_garbage_collector() -> None:
+async def test_batches_leave_no_garbage() -> None:
     gc.disable()
     try:
         stage = around(model := Model())
@@ -387,7 +387,7 @@ async def test_nothing_of_a_batch_waits_for_the_garbage_collector() -> None:
         gc.enable()
 
 
-async def test_streams_pass_by() -> None:
+async def test_streams_are_not_batched() -> None:
     stage = around(model := Model())
     found = [Caller(stage, [float(i)], operation=Operation.STREAM) for i in range(3)]
     await turns()
@@ -395,7 +395,7 @@ async def test_streams_pass_by() -> None:
     await finish(model, found)
 
 
-async def test_sizes_waits_and_depths_are_counted() -> None:
+async def test_batch_sizes_waits_and_depths_are_counted() -> None:
     stage = around(model := Model())
     found = [Caller(stage, [float(i)]) for i in range(4)]
     await finish(model, found)
@@ -409,8 +409,8 @@ async def test_sizes_waits_and_depths_are_counted() -> None:
     ("slots", "size", "expected"),
     [(1, 64, 128), (64, 64, 4096), (4096, 64, 4096), (200, 2, 402), (1, 8192, 16384), (8192, 2, 8192)],
 )
-def test_as_many_callers_are_let_in_as_fill_the_batches(slots: int, size: int, expected: int) -> None:
-    assert callers(slots, size) == expected
+def test_queue_admits_enough_callers_to_fill_the_batches(slots: int, size: int, expected: int) -> None:
+    assert admission_limit(slots, size) == expected
 
 
 EVENTS = st.lists(
@@ -432,7 +432,7 @@ EVENTS = st.lists(
     st.sampled_from([1e-9, NEVER]),
     st.sampled_from([lambda: ModelError("poison"), lambda: WorkerLost("gone"), None]),
 )
-def test_every_caller_gets_its_own_answer_or_one_error(
+def test_every_caller_gets_its_response_or_one_error(
     events: list, size: int, slots: int, wait: float, error: Callable[[], Exception] | None
 ) -> None:
     async def play() -> None:
@@ -474,7 +474,7 @@ def test_every_caller_gets_its_own_answer_or_one_error(
     asyncio.run(play())
 
 
-async def test_members_that_leave_before_the_model_begins_have_left_the_queue_and_no_others() -> None:
+async def test_queue_metrics_count_members_that_leave_before_execution() -> None:
     queue = QueueMeters()
     stage = around(model := Model(), slots=1, queue=queue)
     found = [Caller(stage, [float(i)]) for i in range(4)]
@@ -495,7 +495,7 @@ async def test_members_that_leave_before_the_model_begins_have_left_the_queue_an
     await emptied(stage)
 
 
-async def test_each_member_of_a_batch_that_waits_for_a_slot_is_counted_when_it_leaves() -> None:
+async def test_each_member_of_a_waiting_batch_is_counted_when_it_leaves() -> None:
     queue = QueueMeters()
     limits = Limits(model := Model(), Slots(1), 100, 1.0, queue)
     stage = around(limits, size=2, slots=2, queue=queue)
@@ -513,7 +513,19 @@ async def test_each_member_of_a_batch_that_waits_for_a_slot_is_counted_when_it_l
     await emptied(stage)
 
 
-async def test_a_batch_has_no_more_rows_than_the_model_takes() -> None:
+async def test_members_have_their_own_wait_and_that_of_their_batch() -> None:
+    limits = Limits(model := Model(), Slots(1), 100, 1.0, QueueMeters())
+    stage = around(limits, size=2, slots=2)
+    alone, *members = callers = [Caller(stage, [float(i)]) for i in range(3)]
+    await turns()
+    await finish(model, callers)
+    assert (alone.call.waited, alone.call.batch_wait) == (0, 0)
+    assert all(member.call.batch_wait > 0 for member in members)
+    assert members[0].call.waited == members[1].call.waited > 0
+    await emptied(stage)
+
+
+async def test_batch_rows_are_limited_by_the_model() -> None:
     model = Model()
     stage = around(model, size=8, slots=1, rows=5)
     callers = [Caller(stage, [float(index)] * rows) for index, rows in enumerate((1, 2, 3, 1, 5, 4, 2, 6, 1))]
@@ -525,7 +537,7 @@ async def test_a_batch_has_no_more_rows_than_the_model_takes() -> None:
     await emptied(stage)
 
 
-async def test_a_batch_leaves_once_it_has_its_rows() -> None:
+async def test_batch_runs_when_its_rows_are_full() -> None:
     model = Model()
     stage = around(model, size=8, slots=2, rows=5)
     callers = [Caller(stage, [0.0]), Caller(stage, [1.0, 2.0]), Caller(stage, [3.0, 4.0])]

@@ -188,7 +188,7 @@ KINDS = pytest.mark.parametrize("operation", Operation)
 
 
 @KINDS
-async def test_the_same_again_is_answered_without_the_model(operation: Operation) -> None:
+async def test_repeated_request_is_served_from_cache(operation: Operation) -> None:
     stage = Stage()
     for i in range(3):
         caller = stage.ask(request(3.0, f"id {i}"), operation)
@@ -199,7 +199,7 @@ async def test_the_same_again_is_answered_without_the_model(operation: Operation
 
 
 @KINDS
-async def test_the_same_at_the_same_time_is_computed_once(operation: Operation) -> None:
+async def test_identical_concurrent_requests_are_computed_once(operation: Operation) -> None:
     stage = Stage()
     callers = [stage.ask(request(3.0, f"id {i}"), operation) for i in range(4)]
     await stage.finish(*callers)
@@ -209,7 +209,7 @@ async def test_the_same_at_the_same_time_is_computed_once(operation: Operation) 
     assert stage.looked_up == (1, 3, 0)
 
 
-async def test_the_model_sees_nothing_that_is_a_callers_own() -> None:
+async def test_cached_computation_has_no_caller_specific_data() -> None:
     stage = Stage()
     parameters = Parameters(priority=1, timeout=10**6, temperature=0.5, headers={"secret": "1"})
     caller = stage.ask(request(parameters=parameters), deadline=asyncio.get_running_loop().time() + 100)
@@ -234,14 +234,14 @@ async def test_the_model_sees_nothing_that_is_a_callers_own() -> None:
         InferenceRequest(inputs=[*request().inputs, *request(name="z").inputs]),
     ],
 )
-async def test_what_differs_is_computed_on_its_own(other: InferenceRequest) -> None:
+async def test_different_requests_are_computed_separately(other: InferenceRequest) -> None:
     stage = Stage()
     callers = [stage.ask(request()), stage.ask(other)]
     await stage.finish(*callers)
     assert stage.looked_up == (2, 0, 0)
 
 
-async def test_a_missing_text_is_not_an_empty_one_and_a_stream_not_an_answer() -> None:
+async def test_missing_and_empty_strings_have_different_keys() -> None:
     stage = Stage()
     texts = [request(datatype="BYTES", data=data) for data in ([None], [""], ["a"], [b"a"])]
     calls = [stage.cache._lookup(Call(Operation.INFER, "m", None, text, {})) for text in texts]
@@ -254,7 +254,7 @@ async def test_a_missing_text_is_not_an_empty_one_and_a_stream_not_an_answer() -
     assert stage.meters.misses == 6
 
 
-async def test_ids_headers_wire_forms_and_urgency_make_no_difference() -> None:
+async def test_cache_key_ignores_ids_headers_encoding_and_priority() -> None:
     stage = Stage()
     raw = request(data=np.array([1.0], np.float32))
     urgent = request(id="other", parameters=Parameters(priority=1, timeout=5))
@@ -263,7 +263,7 @@ async def test_ids_headers_wire_forms_and_urgency_make_no_difference() -> None:
     assert stage.looked_up == (1, 2, 0)
 
 
-async def test_what_cannot_be_compared_and_calls_in_parts_pass_by() -> None:
+async def test_uncacheable_requests_bypass_the_cache() -> None:
     stage = Stage()
 
     async def later() -> AsyncIterator[InferenceRequest]:
@@ -278,7 +278,7 @@ async def test_what_cannot_be_compared_and_calls_in_parts_pass_by() -> None:
     assert [call.request for call in stage.model.calls] == [caller.asked for caller in callers]
 
 
-async def test_a_late_reader_gets_the_past_and_then_what_comes() -> None:
+async def test_late_reader_gets_past_and_future_items() -> None:
     stage = Stage()
     early = stage.ask(request(5.0), Operation.STREAM)
     await turns()
@@ -294,7 +294,7 @@ async def test_a_late_reader_gets_the_past_and_then_what_comes() -> None:
     assert len(stage.model.calls) == 1
 
 
-async def test_the_model_is_never_ahead_of_the_fastest_reader_and_the_slow_get_all() -> None:
+async def test_model_waits_for_fastest_reader_and_slow_readers_get_all() -> None:
     stage = Stage()
     slow, fast = (stage.ask(request(8.0, name), Operation.STREAM) for name in ("slow", "fast"))
     slow.paces, fast.paces = asyncio.Semaphore(0), asyncio.Semaphore(0)
@@ -312,7 +312,7 @@ async def test_the_model_is_never_ahead_of_the_fastest_reader_and_the_slow_get_a
 
 
 @KINDS
-async def test_the_first_may_leave_and_the_others_go_on(operation: Operation) -> None:
+async def test_first_caller_may_leave_a_shared_computation(operation: Operation) -> None:
     stage = Stage()
     first, second = (stage.ask(request(3.0, name), operation) for name in ("a", "b"))
     await turns()
@@ -325,7 +325,7 @@ async def test_the_first_may_leave_and_the_others_go_on(operation: Operation) ->
 
 
 @KINDS
-async def test_the_last_who_leaves_ends_the_computation(operation: Operation) -> None:
+async def test_computation_is_cancelled_when_last_caller_leaves(operation: Operation) -> None:
     stage = Stage()
     callers = [stage.ask(request(3.0), operation) for _ in range(2)]
     await turns()
@@ -340,7 +340,7 @@ async def test_the_last_who_leaves_ends_the_computation(operation: Operation) ->
 
 
 @pytest.mark.parametrize("late", range(6))
-async def test_a_computation_that_hardly_began_leaves_nothing(late: int) -> None:
+async def test_cancelled_new_computation_leaves_nothing(late: int) -> None:
     stage = Stage()
     caller = stage.ask()
     await turns(late)
@@ -351,7 +351,7 @@ async def test_a_computation_that_hardly_began_leaves_nothing(late: int) -> None
 
 
 @KINDS
-async def test_a_deadline_is_its_callers_own(operation: Operation) -> None:
+async def test_deadline_applies_only_to_its_caller(operation: Operation) -> None:
     stage = Stage()
     now = asyncio.get_running_loop().time()
     hasty = stage.ask(request(3.0), operation, deadline=now + 0.01)
@@ -364,7 +364,7 @@ async def test_a_deadline_is_its_callers_own(operation: Operation) -> None:
 
 
 @KINDS
-async def test_errors_are_for_all_who_wait_and_not_kept(operation: Operation) -> None:
+async def test_errors_reach_all_waiting_callers_and_are_not_cached(operation: Operation) -> None:
     stage = Stage()
     callers = [stage.ask(request(-2.0, f"id {i}"), operation) for i in range(3)]
     await stage.finish(*callers)
@@ -377,7 +377,7 @@ async def test_errors_are_for_all_who_wait_and_not_kept(operation: Operation) ->
 
 
 @KINDS
-async def test_so_many_callers_share_a_computation_and_no_more(operation: Operation) -> None:
+async def test_callers_per_computation_are_limited(operation: Operation) -> None:
     stage = Stage(most=2)
     callers = [stage.ask(request(3.0), operation) for _ in range(3)]
     await turns()
@@ -387,7 +387,7 @@ async def test_so_many_callers_share_a_computation_and_no_more(operation: Operat
     assert [len(caller.read) > 0 for caller in callers] == [True, True, False]
 
 
-async def test_a_stream_without_any_response_is_an_answer_too() -> None:
+async def test_stream_without_items_is_cached() -> None:
     stage = Stage()
     for _ in range(2):
         caller = stage.ask(request(0.0), Operation.STREAM)
@@ -397,7 +397,7 @@ async def test_a_stream_without_any_response_is_an_answer_too() -> None:
     assert stage.looked_up == (1, 0, 1)
 
 
-async def test_answers_grow_old() -> None:
+async def test_cached_responses_expire() -> None:
     stage = Stage(seconds=10)
     for now, looked_up in ((0, (1, 0, 0)), (9.9, (1, 0, 1)), (10.0, (2, 0, 1)), (19.9, (2, 0, 2))):
         stage.now = now
@@ -405,7 +405,7 @@ async def test_answers_grow_old() -> None:
         assert stage.looked_up == looked_up
 
 
-async def test_the_answer_used_longest_ago_makes_way() -> None:
+async def test_least_recently_used_response_is_evicted() -> None:
     stage = Stage(entries=2)
     for value in (1.0, 2.0, 1.0, 3.0, 1.0, 2.0):
         await stage.finish(stage.ask(request(value)))
@@ -413,7 +413,7 @@ async def test_the_answer_used_longest_ago_makes_way() -> None:
     assert (stage.holds.entries, stage.holds.evicted) == (2, 2)
 
 
-async def test_what_it_holds_fits_into_its_bytes() -> None:
+async def test_cache_stays_within_its_byte_limit() -> None:
     stage = Stage(entries=1000, room=10_000)
     for value in range(1, 20):
         await stage.finish(caller := stage.ask(request(float(value))))
@@ -422,7 +422,7 @@ async def test_what_it_holds_fits_into_its_bytes() -> None:
     assert 1 < stage.holds.entries < 19
 
 
-async def test_a_stream_too_large_to_keep_reaches_all_its_readers_and_no_others(
+async def test_oversized_stream_reaches_current_readers_but_is_not_cached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(flight, "WINDOW", 3000)
@@ -443,7 +443,7 @@ async def test_a_stream_too_large_to_keep_reaches_all_its_readers_and_no_others(
     assert stage.holds.entries == 0
 
 
-async def test_when_the_slow_leaves_the_fast_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_fast_reader_continues_when_slow_reader_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flight, "WINDOW", 1000)
     stage = Stage(room=8_000)
     slow, fast = (stage.ask(request(12.0, name), Operation.STREAM) for name in ("slow", "fast"))
@@ -457,7 +457,7 @@ async def test_when_the_slow_leaves_the_fast_goes_on(monkeypatch: pytest.MonkeyP
     assert len(fast.read) == 12
 
 
-async def test_a_clear_forgets_the_answers_of_one_model_only() -> None:
+async def test_clear_removes_responses_of_one_model() -> None:
     stage = Stage()
     other = Cache(stage.model, stage.store, EVER, 99, CacheMeters())
     await stage.finish(stage.ask())
@@ -485,7 +485,7 @@ EVENTS = st.lists(
 
 @examples(200)
 @given(EVENTS, st.sampled_from([700, 6000, 10**6]), st.integers(1, 3))
-def test_every_caller_gets_its_own_answer_or_one_error(events: list, room: int, entries: int) -> None:
+def test_every_caller_gets_its_response_or_one_error(events: list, room: int, entries: int) -> None:
     async def play() -> None:
         stage = Stage(entries, room)
         callers: list[Caller] = []
@@ -517,7 +517,7 @@ def test_every_caller_gets_its_own_answer_or_one_error(events: list, room: int, 
 
 
 @pytest.mark.parametrize("expires", [True, False])
-async def test_a_computation_left_in_the_queue_ends_for_the_reason_of_its_last_caller(expires: bool) -> None:
+async def test_queued_computation_ends_with_reason_of_its_last_caller(expires: bool) -> None:
     queue = QueueMeters()
     store = Store(100, 2**20, EVER, lambda: 0.0, StoreMeters())
     model = Model()
@@ -540,7 +540,7 @@ async def test_a_computation_left_in_the_queue_ends_for_the_reason_of_its_last_c
 
 
 @pytest.mark.parametrize("apart", [False, True])
-async def test_a_principal_has_responses_of_its_own(apart: bool) -> None:
+async def test_responses_are_cached_per_principal(apart: bool) -> None:
     digests = [
         await _digest(Operation.INFER, request(1), principal if apart else None)
         for principal in ("a", "b", "a")

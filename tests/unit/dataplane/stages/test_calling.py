@@ -109,7 +109,7 @@ async def test_values_keep_their_types(pipeline: Pipeline) -> None:
     assert await infer(pipeline, "outer") == ["Point(x=6, y=3) 1 3"]
 
 
-async def test_a_stream_of_a_stream(pipeline: Pipeline) -> None:
+async def test_stream_forwards_a_stream(pipeline: Pipeline) -> None:
     async def shout(text: str) -> AsyncIterator[str]:
         async for token in pipeline.app.models.tokens(text):
             yield token.upper()
@@ -124,7 +124,7 @@ async def test_a_stream_of_a_stream(pipeline: Pipeline) -> None:
         assert [values(item) async for item in client.stream("twice", text="a b")] == [["AA"], ["BB"]]
 
 
-async def test_calls_at_once_make_a_batch(pipeline: Pipeline) -> None:
+async def test_concurrent_calls_form_a_batch(pipeline: Pipeline) -> None:
     async def total(text: str) -> int:
         calls = (pipeline.app.models.lengths([word]) for word in text.split())
         return sum(length for (length,) in await asyncio.gather(*calls))
@@ -135,7 +135,7 @@ async def test_calls_at_once_make_a_batch(pipeline: Pipeline) -> None:
     assert len(pipeline.batches) < 4
 
 
-async def test_a_thread_calls_and_iterates(pipeline: Pipeline) -> None:
+async def test_code_in_thread_calls_and_iterates(pipeline: Pipeline) -> None:
     def outer(text: str) -> str:
         assert threading.current_thread() is not threading.main_thread()
         words = [word + "!" for word in pipeline.app.models.tokens(text)]
@@ -145,7 +145,7 @@ async def test_a_thread_calls_and_iterates(pipeline: Pipeline) -> None:
     assert await infer(pipeline, "outer", text="a b") == ["['a!', 'b!'] 3"]
 
 
-async def test_a_function_with_a_loop_of_its_own_calls_and_iterates(pipeline: Pipeline) -> None:
+async def test_function_with_its_own_loop_calls_and_iterates(pipeline: Pipeline) -> None:
     async def outer(text: str) -> str:
         words = [word async for word in pipeline.app.models.tokens(text)]
         return f"{words} {await pipeline.app.models.length(text)}"
@@ -177,7 +177,7 @@ class Inner(MLModel):
         return InferenceResponse(model_name=self.name, outputs=outputs)
 
 
-async def test_classes_call_classes_by_the_request_context() -> None:
+async def test_class_models_call_each_other_through_request_context() -> None:
     class Reads(MLModel):
         async def predict(self, payload: InferenceRequest) -> InferenceResponse:
             both = await request_context().models.inner(number=[1, 2])
@@ -203,7 +203,7 @@ async def leave_after_one(client: InProcess, model: str, **inputs: Any) -> None:
             break
 
 
-async def test_who_leaves_closes_every_stream(pipeline: Pipeline) -> None:
+async def test_client_disconnect_closes_all_nested_streams(pipeline: Pipeline) -> None:
     async def middle(text: str) -> AsyncIterator[str]:
         try:
             async for token in pipeline.app.models.endless(text):
@@ -228,7 +228,7 @@ async def test_who_leaves_closes_every_stream(pipeline: Pipeline) -> None:
     assert sorted(pipeline.closed) == ["endless", "middle", "outer"]
 
 
-async def test_a_stream_that_the_caller_leaves_in_the_middle_ends_with_the_call(pipeline: Pipeline) -> None:
+async def test_nested_stream_left_open_ends_with_the_call(pipeline: Pipeline) -> None:
     async def outer() -> str:
         async for token in pipeline.app.models.endless("a"):
             return token
@@ -242,7 +242,7 @@ async def test_a_stream_that_the_caller_leaves_in_the_middle_ends_with_the_call(
                 await asyncio.sleep(0)
 
 
-async def test_a_reader_that_stops_holds_the_stream_back(pipeline: Pipeline) -> None:
+async def test_slow_reader_throttles_nested_stream(pipeline: Pipeline) -> None:
     async def outer() -> AsyncIterator[int]:
         async for _ in pipeline.app.models.endless("a"):
             for _ in range(100):
@@ -256,7 +256,7 @@ async def test_a_reader_that_stops_holds_the_stream_back(pipeline: Pipeline) -> 
     assert 2 <= made <= 10
 
 
-async def test_a_call_that_is_cancelled_cancels_what_it_called(pipeline: Pipeline) -> None:
+async def test_cancelling_a_call_cancels_nested_calls(pipeline: Pipeline) -> None:
     async def outer() -> str:
         return await pipeline.app.models.hangs()
 
@@ -269,7 +269,7 @@ async def test_a_call_that_is_cancelled_cancels_what_it_called(pipeline: Pipelin
         assert pipeline.closed == ["hangs"]
 
 
-async def test_a_thread_that_waits_goes_on_when_its_call_ends(pipeline: Pipeline) -> None:
+async def test_waiting_thread_continues_when_its_call_ends(pipeline: Pipeline) -> None:
     raised: list[BaseException] = []
     over = threading.Event()
 
@@ -292,7 +292,7 @@ async def test_a_thread_that_waits_goes_on_when_its_call_ends(pipeline: Pipeline
     assert isinstance(raised[0], InferstreamError)
 
 
-async def test_the_time_limit_holds_for_what_is_called(pipeline: Pipeline) -> None:
+async def test_nested_calls_inherit_the_time_limit(pipeline: Pipeline) -> None:
     async def outer() -> str:
         return await pipeline.app.models.hangs()
 
@@ -303,10 +303,10 @@ async def test_the_time_limit_holds_for_what_is_called(pipeline: Pipeline) -> No
     assert pipeline.closed == ["hangs"]
 
 
-async def test_a_call_that_waits_for_a_slot_of_its_own_caller_ends_at_the_default_limit(
+async def test_call_waiting_for_its_own_caller_ends_at_default_limit(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "says_limit", lambda settings: False)  # as if the limit were the default
+    monkeypatch.setattr(live, "sets_limit", lambda settings: False)  # as if the limit were the default
 
     @pipeline.app.model(max_concurrency=1)
     async def narrow(text: str) -> AsyncIterator[str]:
@@ -325,7 +325,7 @@ async def test_a_call_that_waits_for_a_slot_of_its_own_caller_ends_at_the_defaul
                 [_ async for _ in client.stream("outer")]
 
 
-async def test_a_batch_of_one_principal_calls_in_its_name(pipeline: Pipeline) -> None:
+async def test_nested_calls_in_single_principal_batch_use_that_principal(pipeline: Pipeline) -> None:
     seen = seen_as_ada(pipeline)
 
     async def outer(words: list[str]) -> list[int]:
@@ -336,7 +336,7 @@ async def test_a_batch_of_one_principal_calls_in_its_name(pipeline: Pipeline) ->
     assert seen == [("outer", "ada", ""), ("length", "ada", "model")]
 
 
-async def test_a_model_that_is_unloaded_is_not_kept_by_those_that_call_it(pipeline: Pipeline) -> None:
+async def test_unloaded_model_is_not_kept_alive_by_callers(pipeline: Pipeline) -> None:
     async def outer() -> int:
         return await pipeline.app.models.length("abc")
 
@@ -352,7 +352,7 @@ async def test_a_model_that_is_unloaded_is_not_kept_by_those_that_call_it(pipeli
             await client.infer("outer")
 
 
-async def test_headers_principal_and_priority_cross(pipeline: Pipeline) -> None:
+async def test_headers_principal_and_priority_are_passed_on(pipeline: Pipeline) -> None:
     seen = seen_as_ada(pipeline)
 
     async def outer() -> int:
@@ -363,7 +363,7 @@ async def test_headers_principal_and_priority_cross(pipeline: Pipeline) -> None:
     assert seen == [("outer", "ada", ""), ("length", "ada", "model")]
 
 
-async def test_the_context_of_the_caller_stays_its_own(pipeline: Pipeline) -> None:
+async def test_caller_context_is_not_changed(pipeline: Pipeline) -> None:
     async def outer() -> bool:
         before = request_context()
         await pipeline.app.models.length("abc")
@@ -385,7 +385,7 @@ async def test_the_context_of_the_caller_stays_its_own(pipeline: Pipeline) -> No
         ({"word": 3}, 'model "length": argument "word" takes text, got 3'),
     ],
 )
-async def test_wrong_arguments_are_an_error_of_the_caller(
+async def test_invalid_arguments_are_an_error_of_the_calling_model(
     pipeline: Pipeline, arguments: dict[str, Any], why: str
 ) -> None:
     given = arguments.pop("values", ())
@@ -399,7 +399,7 @@ async def test_wrong_arguments_are_an_error_of_the_caller(
     assert why in str(failure.value.__cause__)
 
 
-async def test_what_the_other_model_refuses_is_no_fault_of_the_client(pipeline: Pipeline) -> None:
+async def test_nested_refusal_is_not_a_client_error(pipeline: Pipeline) -> None:
     async def outer() -> str:
         return await pipeline.app.models.tokens("a b")  # a stream of two
 
@@ -414,17 +414,19 @@ async def test_what_the_other_model_refuses_is_no_fault_of_the_client(pipeline: 
         assert why in str(failure.value.__cause__)
 
 
-async def test_a_model_that_is_not_named_is_not_called(pipeline: Pipeline) -> None:
+async def test_undeclared_model_cannot_be_called(pipeline: Pipeline) -> None:
     async def outer() -> int:
         return await pipeline.app.models.tokens("a")
 
     pipeline.caller(outer, "length", "mirrored")
     with pytest.raises(InferenceFailed) as failure:
         await infer(pipeline, "outer")
-    assert 'may not call "tokens": its setting calls names length, mirrored' in str(failure.value.__cause__)
+    assert 'may not call "tokens": its `calls` setting allows only: length, mirrored' in str(
+        failure.value.__cause__
+    )
 
 
-async def test_only_the_code_of_a_call_calls_models(pipeline: Pipeline) -> None:
+async def test_models_are_callable_only_during_a_call(pipeline: Pipeline) -> None:
     kept: list[Any] = []
 
     async def outer() -> int:
@@ -440,13 +442,13 @@ async def test_only_the_code_of_a_call_calls_models(pipeline: Pipeline) -> None:
         pipeline.app.models.length("a")
     async with run(pipeline.app) as client:
         await client.infer("outer")
-        with pytest.raises(RuntimeError, match="a call of outer has ended"):
+        with pytest.raises(RuntimeError, match="the calling request to outer has ended"):
             await kept[0].length("a")
         with pytest.raises(InferenceFailed):
             await client.infer("plain")
 
 
-async def test_a_coroutine_that_blocks_on_a_call_is_told(pipeline: Pipeline) -> None:
+async def test_blocking_call_in_coroutine_is_an_error(pipeline: Pipeline) -> None:
     async def outer() -> int:
         return pipeline.app.models.length("a").result()
 
@@ -456,7 +458,7 @@ async def test_a_coroutine_that_blocks_on_a_call_is_told(pipeline: Pipeline) -> 
     assert "a coroutine calls models with `await`" in str(failure.value.__cause__)
 
 
-async def test_a_circle_is_refused_at_load(pipeline: Pipeline) -> None:
+async def test_circular_calls_are_refused_at_load(pipeline: Pipeline) -> None:
     async def first() -> str:
         return await pipeline.app.models.second()
 
@@ -469,7 +471,7 @@ async def test_a_circle_is_refused_at_load(pipeline: Pipeline) -> None:
         await infer(pipeline, "first")
 
 
-async def test_a_call_in_progress_calls_on_while_the_server_stops(pipeline: Pipeline) -> None:
+async def test_running_call_may_call_models_during_shutdown(pipeline: Pipeline) -> None:
     go = asyncio.Event()
 
     async def outer() -> int:
@@ -493,13 +495,13 @@ async def test_a_call_in_progress_calls_on_while_the_server_stops(pipeline: Pipe
 @pytest.mark.parametrize(
     "settings", [{"parallel_workers": 1}, {"load": "demand"}, {"parameters": {"environment_path": "env"}}]
 )
-def test_a_model_that_calls_others_runs_where_they_are(settings: dict[str, Any]) -> None:
+def test_calling_model_runs_in_the_same_process(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a model with `calls`"):
         ModelSettings(name="a", implementation="m.M", calls=["b"], **settings)
     assert ModelSettings(name="a", implementation="m.M", calls=["b"]).parallel_workers == 0
 
 
-async def test_items_of_an_iterator_in_a_thread_end_with_its_loop(pipeline: Pipeline) -> None:
+async def test_iterator_in_thread_ends_with_its_loop(pipeline: Pipeline) -> None:
     def outer() -> Iterator[str]:
         for count, token in enumerate(pipeline.app.models.endless("a")):
             yield token

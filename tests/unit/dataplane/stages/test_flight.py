@@ -39,13 +39,13 @@ class Computation:
         for number in range(count):
             self.flight.add(response(number, size))
             self.made += 1
-            await self.flight.wanted()
+            await self.flight.wait_for_reader()
 
     def _landed(self, task: "asyncio.Task[None]") -> None:
         self.flight.end(ClientLeft() if task.cancelled() else task.exception())
 
 
-async def test_the_model_waits_until_a_reader_wants_more() -> None:
+async def test_model_waits_for_a_reader() -> None:
     computation = Computation(5)
     reply = await computation.flight.reply("a")
     assert computation.made == 1
@@ -54,7 +54,7 @@ async def test_the_model_waits_until_a_reader_wants_more() -> None:
     assert computation.made == 5
 
 
-async def test_each_reader_has_its_own_ids_and_pace() -> None:
+async def test_each_reader_has_its_own_id_and_pace() -> None:
     computation = Computation(4)
     slow, fast = await computation.flight.reply("slow"), await computation.flight.reply("fast")
     async with slow, fast:
@@ -67,7 +67,7 @@ async def test_each_reader_has_its_own_ids_and_pace() -> None:
             assert [(number_of(item), item.id) for item in items] == [(n, id) for n in range(seen, 4)]
 
 
-async def test_a_stream_too_large_for_the_store_waits_for_its_slowest_reader(
+async def test_oversized_stream_waits_for_its_slowest_reader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "WINDOW", 3000)
@@ -90,7 +90,7 @@ async def test_a_stream_too_large_for_the_store_waits_for_its_slowest_reader(
         ahead.cancel()
 
 
-async def test_the_last_reader_ends_the_computation_when_it_leaves() -> None:
+async def test_computation_ends_when_last_reader_leaves() -> None:
     computation = Computation(9)
     task = computation.flight.task
     one, other = await computation.flight.reply("one"), await computation.flight.reply("other")

@@ -104,7 +104,7 @@ async def turns(count: int = 8) -> None:
         await asyncio.sleep(0)
 
 
-async def test_the_more_urgent_go_first_and_equals_in_their_order() -> None:
+async def test_urgent_calls_run_first_in_arrival_order() -> None:
     stage = Stage()
     tasks = [stage.ask("running")]
     await turns()
@@ -120,7 +120,7 @@ def urgent(priority: int) -> Call:
     return Call(Operation.INFER, "m", None, InferenceRequest(inputs=[]), {}, priority=priority)
 
 
-def test_waiting_is_worth_what_the_setting_says() -> None:
+def test_aging_follows_the_setting() -> None:
     loop = asyncio.new_event_loop()
     queue = Queue(aging=2.0)
     low, soon, later = (loop.create_future() for _ in range(3))
@@ -132,7 +132,7 @@ def test_waiting_is_worth_what_the_setting_says() -> None:
     loop.close()
 
 
-def test_the_least_urgent_have_their_turn_however_many_urgent_ones_come() -> None:
+def test_least_urgent_calls_run_under_urgent_load() -> None:
     loop = asyncio.new_event_loop()
     queue = Queue(aging=1.0)
     patient = loop.create_future()
@@ -147,7 +147,7 @@ def test_the_least_urgent_have_their_turn_however_many_urgent_ones_come() -> Non
     loop.close()
 
 
-def test_without_aging_priorities_make_no_difference() -> None:
+def test_priorities_are_ignored_without_aging() -> None:
     loop = asyncio.new_event_loop()
     queue = Queue(aging=0.0)
     found = [loop.create_future() for _ in range(4)]
@@ -157,7 +157,7 @@ def test_without_aging_priorities_make_no_difference() -> None:
     loop.close()
 
 
-async def test_what_the_queue_does_not_hold_is_refused_at_once() -> None:
+async def test_full_queue_refuses_immediately() -> None:
     stage = Stage(length=1)
     tasks = [stage.ask("running"), stage.ask("waiting")]
     await turns()
@@ -171,7 +171,7 @@ async def test_what_the_queue_does_not_hold_is_refused_at_once() -> None:
     stage.check_idle(1)
 
 
-async def test_what_expired_or_was_cancelled_in_the_queue_never_runs() -> None:
+async def test_expired_or_cancelled_queued_calls_never_run() -> None:
     stage = Stage()
     running = stage.ask("running")
     now = asyncio.get_running_loop().time()
@@ -186,7 +186,7 @@ async def test_what_expired_or_was_cancelled_in_the_queue_never_runs() -> None:
     stage.check_idle(1)
 
 
-async def test_what_expired_while_the_loop_was_busy_never_runs() -> None:
+async def test_calls_expired_while_loop_was_busy_never_run() -> None:
     stage = Stage()
     running = stage.ask("running")
     await turns()
@@ -209,7 +209,7 @@ def stage_deadline(stage: Stage, name: str) -> float:
 
 
 @pytest.mark.parametrize("late", range(8))
-async def test_a_turn_that_meets_a_cancel_goes_to_the_next(late: int) -> None:
+async def test_slot_of_cancelled_call_goes_to_the_next(late: int) -> None:
     stage = Stage()
     running, leaving, staying = stage.ask("running"), stage.ask("leaving"), stage.ask("staying")
     await turns()
@@ -235,7 +235,7 @@ actions = st.lists(
 
 @examples(150)
 @given(actions, st.integers(1, 3), st.integers(0, 4))
-def test_every_call_ends_once_and_slots_are_kept(actions: list, slots: int, length: int) -> None:
+def test_every_call_ends_once_and_slots_are_conserved(actions: list, slots: int, length: int) -> None:
     async def play() -> Counter:
         stage = Stage(slots, length)
         tasks: list[asyncio.Task[str]] = []
@@ -266,7 +266,7 @@ def test_every_call_ends_once_and_slots_are_kept(actions: list, slots: int, leng
     asyncio.run(play())
 
 
-async def test_more_slots_let_waiting_calls_begin_and_fewer_hold_them_back() -> None:
+async def test_changing_slots_starts_or_holds_waiting_calls() -> None:
     stage = Stage()
     slots = Slots(1)
     stage.limits = Limits(stage.model, slots, 100, 10.0, stage.meters)

@@ -10,7 +10,7 @@ from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.dataplane.stages import live
-from inferstream.dataplane.stages.live import Live, limit_of
+from inferstream.dataplane.stages.live import Live, time_limit
 from inferstream.errors import Cancelled, DeadlineExceeded, Draining
 from inferstream.repository import InMemoryRepository
 from inferstream.types import Headers
@@ -37,7 +37,7 @@ async def opening(live: Live, opened: Call) -> asyncio.Task[Reply]:
     return task
 
 
-async def test_a_call_that_opens_ends_with_the_reason() -> None:
+async def test_opened_call_ends_with_the_reason() -> None:
     live, opened = Live(forever), call()
     task = await opening(live, opened)
     opened.end(DeadlineExceeded())
@@ -49,7 +49,7 @@ async def test_a_call_that_opens_ends_with_the_reason() -> None:
     assert not live.calls
 
 
-async def test_a_cancel_of_its_task_at_the_same_moment_is_not_lost() -> None:
+async def test_simultaneous_task_cancellation_is_not_lost() -> None:
     live, opened = Live(forever), call()
     task = await opening(live, opened)
     opened.end(DeadlineExceeded())
@@ -59,7 +59,7 @@ async def test_a_cancel_of_its_task_at_the_same_moment_is_not_lost() -> None:
     assert not live.calls
 
 
-async def test_a_stream_that_opens_in_spite_of_its_end_is_closed() -> None:
+async def test_stream_opened_after_end_is_closed() -> None:
     closed = False
 
     async def rest() -> AsyncIterator[InferenceResponse]:
@@ -89,7 +89,7 @@ async def test_a_stream_that_opens_in_spite_of_its_end_is_closed() -> None:
     assert not live.calls
 
 
-async def test_an_end_before_the_call_reaches_the_stage_is_kept() -> None:
+async def test_end_before_the_stage_is_remembered() -> None:
     async def answers(_: Call) -> Reply:
         return Reply(RESPONSE)
 
@@ -99,7 +99,7 @@ async def test_an_end_before_the_call_reaches_the_stage_is_kept() -> None:
         await Live(answers)(opened)
 
 
-async def test_other_work_ends_with_the_reason_too() -> None:
+async def test_other_work_ends_with_the_reason() -> None:
     live = Live(forever)
     task = asyncio.create_task(live.run(asyncio.Event().wait()))
     await asyncio.sleep(0)
@@ -133,7 +133,7 @@ async def infer(server: Settings, dialect: str = "", **settings: object) -> Infe
             return reply.first
 
 
-async def test_the_default_ends_a_single_call() -> None:
+async def test_default_time_limit_ends_unary_calls() -> None:
     with pytest.raises(DeadlineExceeded):
         await infer(Impatient())
 
@@ -149,7 +149,7 @@ async def test_the_default_ends_a_single_call() -> None:
         (Impatient(request_timeout=None), "", {}),
     ],
 )
-async def test_it_ends_no_call_of_a_door_beside_the_ports_and_none_with_settings(
+async def test_default_time_limit_excludes_plugin_transports_and_explicit_settings(
     server: Settings, dialect: str, settings: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "DOORS", {"queue"})
@@ -168,25 +168,25 @@ async def test_it_ends_no_call_of_a_door_beside_the_ports_and_none_with_settings
         ({"request_timeout": 0}, {}, None),
     ],
 )
-def test_a_stated_limit_is_the_model_s_else_the_server_s(
+def test_model_time_limit_overrides_server_time_limit(
     server: dict[str, object], model: dict[str, object], limit: float | None
 ) -> None:
     assert Settings().request_timeout == 300
-    assert limit_of(ModelSettings(implementation=Waits, **model), Settings(**server)) == limit
+    assert time_limit(ModelSettings(implementation=Waits, **model), Settings(**server)) == limit
 
 
 @pytest.mark.parametrize("settings", [Settings, ModelSettings])
-def test_a_limit_is_not_negative(settings: type[Settings | ModelSettings]) -> None:
+def test_negative_time_limit_is_refused(settings: type[Settings | ModelSettings]) -> None:
     with pytest.raises(ValueError, match="request_timeout"):
         settings(implementation="a.B", request_timeout=-1)
 
 
-async def test_only_a_model_with_calls_looks_again() -> None:
+async def test_watching_stops_if_a_model_has_no_calls() -> None:
     async def answer(_: Call) -> Reply:
         return Reply(RESPONSE)
 
     live = Live(answer, 60.0)
     await live(call())
     assert not live._unwatched
-    live._look()
+    live._check_limits()
     assert live._unwatched

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferstream.dataplane.call import identify
-from inferstream.dataplane.checks import checks_of
-from inferstream.dataplane.stages.merging import deal, key_of, merge, split
+from inferstream.dataplane.checks import choose_checks
+from inferstream.dataplane.stages.merging import batch_key, merge, split, split_outcome
 from inferstream.errors import InvalidOutput, ModelError
 from inferstream.rows import RowErrors
 from inferstream.signature import Signature
@@ -23,7 +23,7 @@ from inferstream.types import (
 )
 from inferstream.types.datatypes import DTYPES, narrow_bf16
 
-ANY = checks_of(Signature(), "declared")
+ANY = choose_checks(Signature(), "declared")
 
 VALUES = {
     "BYTES": st.one_of(st.binary(max_size=4), st.text(max_size=4)),
@@ -109,8 +109,8 @@ def wire(tensor: RequestInput | ResponseOutput) -> tuple:
 
 @settings(deadline=None)
 @given(batches())
-def test_what_is_merged_comes_back_as_it_went_in(requests: list[InferenceRequest]) -> None:
-    assert len({key_of(request, ANY) for request in requests}) == 1
+def test_merge_and_split_round_trip(requests: list[InferenceRequest]) -> None:
+    assert len({batch_key(request, ANY) for request in requests}) == 1
     before = [sorted(map(wire, request.inputs)) for request in requests]
 
     merged = merge(requests, "batch")
@@ -127,7 +127,7 @@ def test_what_is_merged_comes_back_as_it_went_in(requests: list[InferenceRequest
 
 @settings(deadline=None)
 @given(batches())
-def test_a_batch_has_what_its_requests_share_and_no_callers_headers(requests: list[InferenceRequest]) -> None:
+def test_batch_has_shared_parameters_and_no_headers(requests: list[InferenceRequest]) -> None:
     merged = merge(requests, "batch")
 
     assert merged.id == "batch"
@@ -139,7 +139,7 @@ def test_a_batch_has_what_its_requests_share_and_no_callers_headers(requests: li
 
 
 @pytest.mark.parametrize("datatype", [*DTYPES, "BYTES"])
-def test_arrays_and_wire_bytes_stay_what_they_are(datatype: str) -> None:
+def test_arrays_and_wire_bytes_keep_their_form(datatype: str) -> None:
     values = [b"a", b"b"] if datatype == "BYTES" else [1, 0]
     for form in ("raw", "array"):
         data = TensorData.join([in_form(form, datatype, values)] * 3, datatype)
@@ -152,7 +152,7 @@ def test_arrays_and_wire_bytes_stay_what_they_are(datatype: str) -> None:
                 assert part.values is None
 
 
-def test_parts_look_into_the_whole() -> None:
+def test_split_outputs_are_views() -> None:
     whole = np.arange(6, dtype=np.float32)
     first, second = TensorData(whole).split("FP32", [2, 4])
     assert np.shares_memory(first.array, whole)
@@ -184,27 +184,27 @@ def request(shape: list[int] | None = None, **changed) -> InferenceRequest:
         InferenceRequest(inputs=[*request().inputs, *request(name="y").inputs]),
     ],
 )
-def test_what_differs_never_shares_a_batch(other: InferenceRequest) -> None:
-    assert key_of(other, ANY) not in (None, key_of(request(), ANY))
+def test_different_requests_are_not_merged(other: InferenceRequest) -> None:
+    assert batch_key(other, ANY) not in (None, batch_key(request(), ANY))
 
 
 @pytest.mark.parametrize("values", [(1, True), (1, 1.0), (0, False), (0.0, -0.0), ("1", 1), ("a", b"a")])
-def test_parameters_that_only_python_calls_equal_differ(values: tuple) -> None:
+def test_parameters_equal_only_in_python_are_not_merged(values: tuple) -> None:
     first, second = (request(parameters=Parameters(p=value)) for value in values)
-    assert key_of(first, ANY) != key_of(second, ANY)
+    assert batch_key(first, ANY) != batch_key(second, ANY)
 
 
-def test_outputs_with_other_parameters_or_in_another_order_differ() -> None:
+def test_outputs_with_different_parameters_or_order_are_not_merged() -> None:
     a, b = RequestOutput(name="a"), RequestOutput(name="b")
     named = RequestOutput(name="a", parameters=Parameters(content_type="np"))
-    keys = {key_of(request(outputs=outputs), ANY) for outputs in ([a, b], [b, a], [a], [named])}
+    keys = {batch_key(request(outputs=outputs), ANY) for outputs in ([a, b], [b, a], [a], [named])}
     assert len(keys) == 4
 
 
-def test_ids_headers_and_empty_parameters_make_no_difference() -> None:
+def test_ids_headers_and_empty_parameters_do_not_prevent_merging() -> None:
     plain, named = request(), request(id="mine", parameters=Parameters(), outputs=[])
     identify(named, {"authorization": "secret"})
-    assert key_of(plain, ANY) == key_of(named, ANY)
+    assert batch_key(plain, ANY) == batch_key(named, ANY)
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ def test_ids_headers_and_empty_parameters_make_no_difference() -> None:
         request(parameters=Parameters(p=object())),
     ],
 )
-def test_what_has_no_common_rows_runs_alone(alone: InferenceRequest) -> None:
-    assert key_of(alone, ANY) is None
+def test_requests_without_common_rows_run_separately(alone: InferenceRequest) -> None:
+    assert batch_key(alone, ANY) is None
 
 
 @pytest.mark.parametrize(
@@ -234,17 +234,17 @@ def test_what_has_no_common_rows_runs_alone(alone: InferenceRequest) -> None:
         ([-1], [3, 1], "declared", True),
     ],
 )
-def test_rows_are_counted_only_where_the_declaration_leaves_them_open(
+def test_rows_are_counted_only_if_declaration_has_open_dimension(
     declared: list[int], shape: list[int], strictness: str, shares: bool
 ) -> None:
     tensor = MetadataTensor(name="x", datatype="FP32", shape=declared)
-    declaration = checks_of(Signature((tensor,)), strictness)
+    declaration = choose_checks(Signature((tensor,)), strictness)
     declaration.check(request(shape))
-    assert (key_of(request(shape), declaration) is not None) == shares
+    assert (batch_key(request(shape), declaration) is not None) == shares
 
 
 @pytest.mark.parametrize("shape", [[], [1], [2, 3], [6]])
-def test_an_output_without_a_row_for_each_row_is_named(shape: list[int]) -> None:
+def test_output_with_wrong_row_count_is_named(shape: list[int]) -> None:
     data = [0.0] * int(np.prod(shape))
     output = ResponseOutput(name="score", shape=shape, datatype="FP32", data=data)
     response = InferenceResponse(model_name="m", outputs=[output])
@@ -253,14 +253,14 @@ def test_an_output_without_a_row_for_each_row_is_named(shape: list[int]) -> None
 
 
 @pytest.mark.parametrize("data", [[1.0, 2.0, 3.0], ["1", True], [[1.0], [2.0, 3.0]]])
-def test_what_is_unchecked_and_unsound_runs_alone_and_is_not_dealt(data: list) -> None:
-    checks = checks_of(Signature(), "off")
+def test_invalid_unchecked_data_is_not_merged_or_split(data: list) -> None:
+    checks = choose_checks(Signature(), "off")
     asked = request([2, 1])
     checks.check(asked)
-    assert key_of(asked, checks) is not None
+    assert batch_key(asked, checks) is not None
     asked.inputs[0].data = data
     checks.check(asked)
-    assert key_of(asked, checks) is None
+    assert batch_key(asked, checks) is None
     output = ResponseOutput(name="score", shape=[2, 1], datatype="FP32", data=data)
     output.data.checked = False
     response = InferenceResponse(model_name="m", outputs=[output])
@@ -268,7 +268,7 @@ def test_what_is_unchecked_and_unsound_runs_alone_and_is_not_dealt(data: list) -
         split(response, [request([1, 1]), request([1, 1])])
 
 
-def test_a_responses_parameters_and_headers_reach_each_caller() -> None:
+def test_response_parameters_and_headers_reach_each_caller() -> None:
     requests = [request(id="a"), request(id="b")]
     merged = merge(requests, "batch")
     response = echo(merged, parameters=Parameters(headers={"x-model": "yes"}, took=3), model_version="7")
@@ -278,14 +278,14 @@ def test_a_responses_parameters_and_headers_reach_each_caller() -> None:
         assert (part.id, part.model_name, part.model_version) == (id, "m", "7")
 
 
-def test_how_urgent_callers_are_neither_parts_nor_reaches_a_batch() -> None:
+def test_priority_and_timeout_do_not_affect_merging() -> None:
     said = [{"priority": 1}, {"timeout": 10**6, "priority": 9}, {}]
     requests = [request(parameters=Parameters(temperature=1, **own)) for own in said]
     for one in requests:
         identify(one, {})
-    assert len({key_of(one, ANY) for one in requests}) == 1
+    assert len({batch_key(one, ANY) for one in requests}) == 1
     assert dict(merge(requests, "batch").parameters.items()) == {"temperature": 1}
-    assert key_of(request(parameters=Parameters(priority=1)), ANY) == key_of(
+    assert batch_key(request(parameters=Parameters(priority=1)), ANY) == batch_key(
         request(parameters=Parameters()), ANY
     )
 
@@ -296,18 +296,20 @@ def answer_to(*requests: InferenceRequest) -> InferenceResponse:
     return InferenceResponse(model_name="m", outputs=[output])
 
 
-def test_rows_that_failed_cost_only_their_callers_the_answer() -> None:
+def test_row_errors_fail_only_their_callers() -> None:
     asked = [request([rows, 2]) for rows in (2, 1, 3)]
-    first, second, third = deal(RowErrors({4: "b", 3: ModelError("a", 418)}, answer_to(*asked)), asked)
+    first, second, third = split_outcome(
+        RowErrors({4: "b", 3: ModelError("a", 418)}, answer_to(*asked)), asked
+    )
     assert first.outputs[0].data.peek() == [0, 1]
     assert second.outputs[0].data.peek() == [2]
     assert isinstance(third, ModelError)
     assert (third.message, third.status_code) == ("a", 418)
 
 
-def test_when_every_row_failed_no_answer_is_needed() -> None:
+def test_no_response_is_needed_if_every_row_fails() -> None:
     asked = [request(), request()]
-    assert [str(error) for error in deal(RowErrors({0: "a", 1: "b"}, None), asked)] == ["a", "b"]
+    assert [str(error) for error in split_outcome(RowErrors({0: "a", 1: "b"}, None), asked)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -318,6 +320,6 @@ def test_when_every_row_failed_no_answer_is_needed() -> None:
         (RowErrors({0: "a"}, answer_to(request())), "shape"),
     ],
 )
-def test_row_errors_that_do_not_fit_the_batch_are_the_models_fault(error: RowErrors, why: str) -> None:
+def test_row_errors_outside_the_batch_are_a_model_error(error: RowErrors, why: str) -> None:
     with pytest.raises(InvalidOutput, match=why):
-        deal(error, [request(), request()])
+        split_outcome(error, [request(), request()])

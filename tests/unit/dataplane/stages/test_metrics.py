@@ -9,7 +9,7 @@ import pytest
 from inferstream import MLModel, ModelSettings
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.execution.local import Local
-from inferstream.dataplane.pipeline import build_pipeline, build_shared
+from inferstream.dataplane.pipeline import build_pipeline, build_shared_objects
 from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.dataplane.slots import Slots
 from inferstream.dataplane.stages.base import Shared
@@ -53,21 +53,21 @@ async def streaming(call: Call) -> Reply:
 @pytest.mark.parametrize(
     ("rows", "shape", "expected"), [(True, (3, 2), 3), (False, (3, 2), 1), (True, (), 1), (True, (1,), 1)]
 )
-async def test_rows_count_where_requests_share_batches(rows: bool, shape: tuple, expected: int) -> None:
+async def test_rows_are_counted_if_requests_are_batched(rows: bool, shape: tuple, expected: int) -> None:
     meters = ComputeMeters()
     assert (await Compute(whole, meters, rows)(asked(*shape))).first is RESPONSE
     assert meters.inferences == expected
     assert [(size, count) for size, (count, _) in meters.sizes.items()] == [(expected, 1)]
 
 
-async def test_a_failure_is_no_execution() -> None:
+async def test_failed_call_is_not_an_execution() -> None:
     meters = ComputeMeters()
     with pytest.raises(ValueError):
         await Compute(failing, meters, True)(asked(1))
     assert (meters.inferences, meters.sizes) == (0, {})
 
 
-async def test_a_stream_is_one_execution_and_lasts_to_its_end() -> None:
+async def test_stream_is_one_execution_until_its_end() -> None:
     meters = ComputeMeters()
     reply = await Compute(streaming, meters, True)(asked(1))
     async with reply:
@@ -79,10 +79,10 @@ async def test_a_stream_is_one_execution_and_lasts_to_its_end() -> None:
     assert meters.sizes[1][0] == 1
 
 
-def test_clients_cannot_make_more_series_than_are_told_apart() -> None:
+def test_batch_size_labels_are_bounded() -> None:
     meters = ComputeMeters()
     for rows in range(1, 2 * SIZES):
-        meters.executed(rows, 0.0)
+        meters.count_execution(rows, 0.0)
     assert len(meters.sizes) == SIZES + 1
     assert sum(count for count, _ in meters.sizes.values()) == 2 * SIZES - 1
     _, seconds = families(ComputeMeters, [(["m", ""], meters)])
@@ -92,7 +92,7 @@ def test_clients_cannot_make_more_series_than_are_told_apart() -> None:
     }
 
 
-def test_where_nothing_counts_them_apart_calls_that_end_well_are_the_executions() -> None:
+def test_successful_calls_count_as_executions_without_batching() -> None:
     meters = ModelMeters("m", None)
     assert not meters.executions().sizes
     meters.durations["success"].observe(2.0)
@@ -102,12 +102,12 @@ def test_where_nothing_counts_them_apart_calls_that_end_well_are_the_executions(
     assert list(meters.durations) == ["success", "internal"]
     assert meters.executions().sizes == {1: [2, 2.5]}
     assert meters.executions().inferences == 2
-    meters.computing().executed(1, 0.0)  # the model is loaded anew, with batches
+    meters.count_executions_separately().count_execution(1, 0.0)  # the model is loaded anew, with batches
     assert meters.executions().inferences == 3
-    assert meters.computing() is meters.executions()
+    assert meters.count_executions_separately() is meters.executions()
 
 
-async def test_waiting_for_a_turn_is_no_computing() -> None:
+async def test_queue_time_is_not_compute_time() -> None:
     calls = [asked(1) for _ in range(3)]
     meters = ModelMeters("m", None)
 
@@ -122,8 +122,8 @@ async def test_waiting_for_a_turn_is_no_computing() -> None:
     assert meters.waited == pytest.approx(meters.queue.waits.total)
 
 
-async def test_the_pipeline_counts_executions_apart_where_calls_share_them() -> None:
-    plain, batched = build_shared(Settings(), Meters()), build_shared(Settings(), Meters())
+async def test_executions_are_counted_separately_if_calls_are_batched() -> None:
+    plain, batched = build_shared_objects(Settings(), Meters()), build_shared_objects(Settings(), Meters())
 
     async def run(shared: Shared, **settings: float) -> ComputeMeters:
         model = Sums(ModelSettings(implementation=Sums, name="m", **settings))

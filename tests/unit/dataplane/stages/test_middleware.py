@@ -9,7 +9,7 @@ import pytest
 
 from inferstream import App, CallEnd, CallInfo, MLModel, ModelError, ModelSettings, Refused, testing
 from inferstream.dataplane.execution.local import Local
-from inferstream.dataplane.pipeline import build_pipeline, build_shared
+from inferstream.dataplane.pipeline import build_pipeline, build_shared_objects
 from inferstream.errors import (
     DeadlineExceeded,
     InferenceFailed,
@@ -18,7 +18,7 @@ from inferstream.errors import (
     ModelLoadFailed,
     Overloaded,
 )
-from inferstream.repository.apps import app_of
+from inferstream.repository.apps import find_app
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
 
@@ -59,7 +59,7 @@ async def numbers(client: testing.InProcess, n: int) -> list[int]:
     return [response.outputs[0].data[0] async for response in client.stream("count", n=n)]
 
 
-async def test_the_first_is_outermost_and_all_see_the_call(guarded: Guarded) -> None:
+async def test_first_middleware_is_outermost(guarded: Guarded) -> None:
     seen: list[object] = []
 
     @guarded.app.middleware
@@ -90,7 +90,7 @@ async def test_the_first_is_outermost_and_all_see_the_call(guarded: Guarded) -> 
         assert seen[4][3] == "stream"
 
 
-async def test_a_refusal_comes_before_the_checks_and_the_model(guarded: Guarded) -> None:
+async def test_middleware_refuses_before_checks_and_model(guarded: Guarded) -> None:
     @guarded.app.middleware
     async def auth(call, call_next):
         raise Refused("who are you?", 401)
@@ -104,7 +104,7 @@ async def test_a_refusal_comes_before_the_checks_and_the_model(guarded: Guarded)
         assert (meters.ends, meters.in_flight) == ({"unauthenticated": 1}, 0)
 
 
-async def test_the_end_of_a_call_is_told_once(guarded: Guarded) -> None:
+async def test_end_callback_runs_once(guarded: Guarded) -> None:
     @guarded.app.middleware
     async def watching(call, call_next):
         call.on_end(guarded.ends.append)
@@ -130,7 +130,7 @@ async def test_the_end_of_a_call_is_told_once(guarded: Guarded) -> None:
     assert all(0 < end.seconds < 60 for end in guarded.ends)
 
 
-async def test_a_failing_callback_is_logged_and_the_others_run(
+async def test_failing_callback_is_logged_and_others_run(
     guarded: Guarded, caplog: pytest.LogCaptureFixture
 ) -> None:
     @guarded.app.middleware
@@ -145,7 +145,7 @@ async def test_a_failing_callback_is_logged_and_the_others_run(
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_a_coroutine_cannot_be_told_the_end(guarded: Guarded) -> None:
+async def test_coroutine_end_callback_is_refused(guarded: Guarded) -> None:
     @guarded.app.middleware
     async def watching(call, call_next):
         async def late(end: CallEnd) -> None: ...
@@ -158,7 +158,7 @@ async def test_a_coroutine_cannot_be_told_the_end(guarded: Guarded) -> None:
         assert "does not wait" in str(failed.value.__cause__)
 
 
-async def test_an_unknown_exception_is_logged_and_tells_the_client_nothing(
+async def test_unexpected_exception_is_logged_without_details_for_client(
     guarded: Guarded, caplog: pytest.LogCaptureFixture
 ) -> None:
     @guarded.app.middleware
@@ -172,7 +172,7 @@ async def test_an_unknown_exception_is_logged_and_tells_the_client_nothing(
     assert "secret" in caplog.text
 
 
-async def test_the_apps_errors_are_those_of_its_middleware_too(guarded: Guarded) -> None:
+async def test_app_error_mapping_applies_to_middleware(guarded: Guarded) -> None:
     class Expired(LookupError): ...
 
     guarded.app.error(LookupError, status=410)
@@ -189,7 +189,7 @@ async def test_the_apps_errors_are_those_of_its_middleware_too(guarded: Guarded)
 
 
 @pytest.mark.parametrize("returned", ["nothing", "another"])
-async def test_what_is_not_the_reply_is_an_error_that_names_the_function(
+async def test_invalid_middleware_result_names_the_function(
     guarded: Guarded, returned: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     @guarded.app.middleware
@@ -204,7 +204,7 @@ async def test_what_is_not_the_reply_is_an_error_that_names_the_function(
     assert guarded.ran == ["closed"], "the stream that nobody reads"
 
 
-async def test_a_call_runs_once(guarded: Guarded, caplog: pytest.LogCaptureFixture) -> None:
+async def test_call_next_runs_once(guarded: Guarded, caplog: pytest.LogCaptureFixture) -> None:
     @guarded.app.middleware
     async def twice(call, call_next):
         await call_next(call)
@@ -217,7 +217,7 @@ async def test_a_call_runs_once(guarded: Guarded, caplog: pytest.LogCaptureFixtu
     assert guarded.ran == ["add"]
 
 
-async def test_a_failure_behind_call_next_closes_the_stream(guarded: Guarded) -> None:
+async def test_failure_after_call_next_closes_the_stream(guarded: Guarded) -> None:
     @guarded.app.middleware
     async def late(call, call_next):
         call.on_end(guarded.ends.append)
@@ -231,7 +231,7 @@ async def test_a_failure_behind_call_next_closes_the_stream(guarded: Guarded) ->
     assert [end.status for end in guarded.ends] == ["permission_denied"]
 
 
-async def test_middleware_is_within_the_deadline(guarded: Guarded) -> None:
+async def test_middleware_runs_within_the_deadline(guarded: Guarded) -> None:
     @guarded.app.middleware
     async def slow(call, call_next):
         await asyncio.Event().wait()
@@ -241,7 +241,7 @@ async def test_middleware_is_within_the_deadline(guarded: Guarded) -> None:
             await client.infer("add", a=1)
 
 
-async def test_a_full_queue_refuses_after_the_middleware() -> None:
+async def test_full_queue_refuses_after_middleware() -> None:
     app, entered, gate = App(), [], asyncio.Event()
 
     @app.model(max_concurrency=1, max_queue=0)
@@ -265,7 +265,7 @@ async def test_a_full_queue_refuses_after_the_middleware() -> None:
     assert len(entered) == 2
 
 
-async def test_a_model_without_middleware_has_no_stage() -> None:
+async def test_model_without_middleware_has_no_stage() -> None:
     class Plain(MLModel): ...
 
     def stages(handler: object) -> list[str]:
@@ -276,15 +276,15 @@ async def test_a_model_without_middleware_has_no_stage() -> None:
         return found
 
     settings = ModelSettings(implementation=Plain, name="m")
-    assert await app_of(settings) is None
-    with_none = build_pipeline(Local(Plain(settings)), build_shared(Settings(), Meters()))
+    assert await find_app(settings) is None
+    with_none = build_pipeline(Local(Plain(settings)), build_shared_objects(Settings(), Meters()))
     assert not {"Middlewares", "AccessLog"} & {*stages(with_none.handler)}
     assert with_none.refuse is not None
-    logged = build_pipeline(Local(Plain(settings)), build_shared(Settings(access_log=True), Meters()))
+    logged = build_pipeline(Local(Plain(settings)), build_shared_objects(Settings(access_log=True), Meters()))
     assert "AccessLog" in stages(logged.handler)
 
 
-async def test_the_settings_put_middleware_around_every_model(
+async def test_middleware_from_settings_wraps_every_model(
     guarded: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "guards.py").write_text(
@@ -309,16 +309,18 @@ async def test_the_settings_put_middleware_around_every_model(
         testing.run(Plain, middleware=["guards.missing"], **options)
 
 
-async def test_a_process_that_cannot_import_the_app_does_not_serve_its_models(tmp_path: Path) -> None:
+async def test_process_without_the_app_does_not_serve_its_models(tmp_path: Path) -> None:
     (tmp_path / "broken_app.py").write_text("raise RuntimeError('no such database')\n")
     settings = ModelSettings(name="m", implementation="broken_app:app/m", _source=str(tmp_path / "x.py"))
     with pytest.raises(ModelLoadFailed, match="broken_app:app") as failed:
-        await app_of(settings)
+        await find_app(settings)
     assert str(tmp_path) not in failed.value.message, "a client of the repository gets it"
     assert "no such database" in str(failed.value.__cause__)
 
 
-async def test_a_line_for_each_call(guarded: Guarded, caplog: pytest.LogCaptureFixture) -> None:
+async def test_timing_middleware_logs_one_line_per_call(
+    guarded: Guarded, caplog: pytest.LogCaptureFixture
+) -> None:
     @guarded.app.middleware
     async def named(call, call_next):
         call.principal = "ann"

@@ -3,7 +3,7 @@
 import pytest
 
 from inferstream.dataplane.call import Call, Operation
-from inferstream.dataplane.stages.show_errors import LONGEST, is_near, shown
+from inferstream.dataplane.stages.show_errors import MAX_TRACEBACK_LENGTH, add_traceback, is_local_client
 from inferstream.errors import DeadlineExceeded, InferenceFailed, InvalidRequest, ModelError
 from inferstream.settings import Settings
 from inferstream.telemetry.tracebacks import RaisedElsewhere
@@ -38,21 +38,21 @@ def call_from(headers: object) -> Call:
         ("", False),
     ],
 )
-def test_only_addresses_of_this_machine_are_near(peer: str, near: bool) -> None:
-    assert is_near(call_from(Headers([], None, Client(peer)))) is near
+def test_only_loopback_addresses_are_local(peer: str, near: bool) -> None:
+    assert is_local_client(call_from(Headers([], None, Client(peer)))) is near
 
 
 @pytest.mark.parametrize(
     "header",
     [(b"forwarded", b"for=::1"), (b"X-Forwarded-Host", b"a"), ("x-forwarded-for", "127.0.0.1")],
 )
-def test_a_proxy_is_not_near(header: tuple) -> None:
-    assert not is_near(call_from(Headers([("a", "b"), header], None, Client("ipv4:127.0.0.1:1"))))
+def test_proxied_caller_is_not_local(header: tuple) -> None:
+    assert not is_local_client(call_from(Headers([("a", "b"), header], None, Client("ipv4:127.0.0.1:1"))))
 
 
-def test_a_caller_without_an_address_is_not_near() -> None:
-    assert not is_near(call_from({}))
-    assert not is_near(call_from(Headers([])))
+def test_caller_without_address_is_not_local() -> None:
+    assert not is_local_client(call_from({}))
+    assert not is_local_client(call_from(Headers([])))
 
 
 def failed(message: str, text: str) -> InferenceFailed:
@@ -61,28 +61,28 @@ def failed(message: str, text: str) -> InferenceFailed:
     return error
 
 
-def test_the_error_of_other_callers_does_not_change() -> None:
+def test_errors_of_other_callers_are_unchanged() -> None:
     error = failed("Model m failed.", "Traceback\nValueError: x")
-    assert shown(error).message == "Model m failed.\nTraceback\nValueError: x"
+    assert add_traceback(error).message == "Model m failed.\nTraceback\nValueError: x"
     assert error.message == "Model m failed."
 
 
-def test_the_end_of_a_long_traceback_is_shown() -> None:
-    said = shown(failed("Model m failed.", "a" * 9999 + "ValueError: x")).message
-    assert len(said) < LONGEST + 50
+def test_end_of_a_long_traceback_is_shown() -> None:
+    said = add_traceback(failed("Model m failed.", "a" * 9999 + "ValueError: x")).message
+    assert len(said) < MAX_TRACEBACK_LENGTH + 50
     assert said.endswith("ValueError: x")
 
 
-def test_errors_that_are_for_clients_stay_as_they_are() -> None:
+def test_client_errors_are_unchanged() -> None:
     for error in (InvalidRequest("x"), DeadlineExceeded(), ModelError("x", 500), ModelError("x", 418)):
         error.__cause__ = None
-        assert shown(error) is error
+        assert add_traceback(error) is error
     refusal = InvalidRequest("x")
     refusal.__cause__ = RaisedElsewhere("secret")
-    assert shown(refusal) is refusal
+    assert add_traceback(refusal) is refusal
 
 
-def test_errors_are_shown_in_development_only() -> None:
+def test_errors_are_shown_only_in_development() -> None:
     assert not Settings(_env_file=None).shows_errors
     assert Settings(_env_file=None, debug=True).shows_errors
     assert not Settings(_env_file=None, debug=True, show_errors="never").shows_errors

@@ -24,7 +24,7 @@ def answer(data: object, datatype: str, **given) -> InferenceResponse:
 
 @pytest.mark.parametrize("datatype", [*DTYPES, "BYTES"])
 @pytest.mark.parametrize("form", ["list", "raw", "array"])
-def test_the_values_stay_what_they_were_in_the_form_they_had(datatype: str, form: str) -> None:
+def test_stored_values_keep_content_and_form(datatype: str, form: str) -> None:
     values = [b"a", "ü"] if datatype == "BYTES" else [1, 0]
     data = TensorData(values)
     if form == "raw":
@@ -55,7 +55,7 @@ def spoil(data: TensorData, values: list) -> None:
         raw[-1] ^= 1
 
 
-def test_parameters_are_copied_and_a_requests_headers_left_out() -> None:
+def test_parameters_are_copied_without_request_headers() -> None:
     free = {"scores": [1, 2]}
     echoed = Parameters(content_type="np", **free)
     identify(InferenceRequest(inputs=[], parameters=echoed), Headers([("authorization", "secret")]))
@@ -69,7 +69,7 @@ def test_parameters_are_copied_and_a_requests_headers_left_out() -> None:
     assert own.response("i").parameters.headers == {"x-model": "yes"}
 
 
-def test_its_size_grows_with_what_it_holds() -> None:
+def test_size_grows_with_content() -> None:
     sizes = [
         Snapshot(answer(np.zeros(count, np.float32), "FP32")).size
         - Snapshot(answer(np.zeros(0, np.float32), "FP32")).size
@@ -82,7 +82,7 @@ def test_its_size_grows_with_what_it_holds() -> None:
 @pytest.mark.parametrize(
     "data", [np.array(["a", "b"]), np.array([1, None], object), None, [memoryview(b"a")], {"a": [1]}]
 )
-def test_unchecked_data_of_any_kind_is_kept(data: object) -> None:
+def test_unchecked_data_of_any_kind_is_stored(data: object) -> None:
     response = answer([1, 2], "FP32")
     response.outputs[0].data = TensorData(data, checked=False)
     found = Snapshot(response).response("i").outputs[0].data

@@ -10,9 +10,9 @@ import pytest
 
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.workers import frames
+from inferstream.dataplane.workers.call_counts import WorkerLoads, create_loads
 from inferstream.dataplane.workers.client import WorkerClient
 from inferstream.dataplane.workers.instance import ResponseSender
-from inferstream.dataplane.workers.loads import WorkerLoads, create_loads
 from inferstream.dataplane.workers.remote_call import RemoteCall
 from inferstream.processes.frames import Frame
 from inferstream.types import InferenceRequest
@@ -37,9 +37,9 @@ class Front(WorkerClient):
         if isinstance(frame, frames.Form | frames.ItemOf):
             received = self._decode(msgspec.msgpack.encode(frame))
             if isinstance(received, frames.Form):
-                self._form(received)
+                self._receive_form(received)
             else:
-                self._item_of(received)
+                self._receive_value(received)
         return 1
 
     def call(self) -> RemoteCall:
@@ -50,10 +50,10 @@ class Front(WorkerClient):
 @pytest.fixture(name="few")
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("frames", "instance"):
-        monkeypatch.setattr(f"inferstream.dataplane.workers.{module}.MOST_FORMS", 4)
+        monkeypatch.setattr(f"inferstream.dataplane.workers.{module}.MAX_FORMS", 4)
 
 
-async def test_models_that_load_again_and_again_take_no_more_memory(few: None) -> None:
+async def test_reloading_models_does_not_leak_memory(few: None) -> None:
     front, known = Front(), dict[OutputForm, int]()
     remote = front.call()
     call = Call(
@@ -71,7 +71,7 @@ async def test_models_that_load_again_and_again_take_no_more_memory(few: None) -
         assert len(known) == len(front._forms) <= 4
 
 
-async def test_a_call_that_ends_with_a_value_counts_no_longer() -> None:
+async def test_unary_call_is_not_counted_after_its_end() -> None:
     descriptor = create_loads(1)
     load = WorkerLoads(descriptor, 0, 1).of(1)
     os.close(descriptor)

@@ -11,7 +11,7 @@ from inferstream.telemetry.files import MetricFiles
 from inferstream.telemetry.workers import WorkerMeters
 
 
-async def test_workers_end_though_the_unload_of_a_model_that_leaves_does_not() -> None:
+async def test_workers_end_despite_hung_unload() -> None:
     ended = []
 
     async def unload(instance: int) -> None:
@@ -25,7 +25,7 @@ async def test_workers_end_though_the_unload_of_a_model_that_leaves_does_not() -
         return False
 
     group = WorkerGroup([], Settings(parallel_workers_timeout=1), WorkerMeters(MetricFiles(None)))
-    process = SimpleNamespace(pid=1, unload=unload, blocked=blocked)
+    process = SimpleNamespace(pid=1, unload=unload, makes_no_progress=blocked)
     slot: Any = SimpleNamespace(process=process, stop=stop)
     group._slots = [slot]
     group._models[7] = LoadInstance(7, b"", None, 1.0)

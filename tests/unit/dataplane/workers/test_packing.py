@@ -85,7 +85,7 @@ class Lost(TensorData):
         raise InvalidRequest("gone")
 
 
-def test_tensors_before_one_that_cannot_be_read_are_given_back() -> None:
+def test_tensors_before_an_unreadable_one_are_released() -> None:
     memory = Memory()
     large = RequestInput(name="x", shape=[5000], datatype="FP32", data=np.ones(5000, np.float32))
     lost = RequestInput(name="y", shape=[1], datatype="FP32", data=Lost(np.ones(1, np.float32)))
@@ -106,14 +106,14 @@ def test_tensors_before_one_that_cannot_be_read_are_given_back() -> None:
         ("BYTES", []),
     ],
 )
-def test_python_values_stay_what_they_are(datatype: str, data: list) -> None:
+def test_python_values_are_unchanged(datatype: str, data: list) -> None:
     given = request(shape=[len(data)], datatype=datatype, data=data)
     assert there(given).inputs[0].data.root == data
     assert there(given) == given
 
 
 @given(hnp.arrays(hnp.scalar_dtypes().filter(lambda dtype: dtype in DTYPES.values()), hnp.array_shapes()))
-def test_arrays_of_every_datatype_come_back(array: np.ndarray) -> None:
+def test_arrays_of_every_datatype_round_trip(array: np.ndarray) -> None:
     datatype = next(name for name, dtype in DTYPES.items() if dtype == array.dtype and name != "BF16")
     output = ResponseOutput(name="y", shape=list(array.shape), datatype=datatype, data=array)
     found = back(InferenceResponse(model_name="m", outputs=[output])).outputs[0]
@@ -122,7 +122,7 @@ def test_arrays_of_every_datatype_come_back(array: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("count", [10, packing.FEW + 1, 100_000])
-def test_a_list_of_any_length_becomes_an_array_that_may_be_written(count: int) -> None:
+def test_list_becomes_writable_array(count: int) -> None:
     given = request(shape=[count], datatype="FP32", data=[0.5] * count)
     array = there(given).inputs[0].data.to_numpy("FP32")
     array += 1
@@ -131,7 +131,7 @@ def test_a_list_of_any_length_becomes_an_array_that_may_be_written(count: int) -
 
 @pytest.mark.parametrize(("checked", "binary"), [(True, False), (True, True), (False, False)])
 @pytest.mark.parametrize("size", [4, packing.INLINE])
-def test_data_keep_their_kind(checked: bool, binary: bool, size: int) -> None:
+def test_data_keeps_its_kind(checked: bool, binary: bool, size: int) -> None:
     raw = join_bytes([b"a" * size])
     for data in (TensorData([b"a" * size], binary=binary), TensorData.from_raw(raw, "BYTES", binary)):
         data.checked = checked
@@ -142,20 +142,20 @@ def test_data_keep_their_kind(checked: bool, binary: bool, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [16, packing.INLINE + 4])
-def test_raw_bytes_stay_raw(size: int) -> None:
+def test_raw_bytes_are_unchanged(size: int) -> None:
     data = TensorData.from_raw(bytes(size), "FP32")
     found = there(request(shape=[size // 4], datatype="FP32", data=data)).inputs[0].data
     assert found.is_raw
     assert bytes(found.to_raw("FP32")) == bytes(size)
 
 
-def test_without_room_in_shared_memory_a_tensor_travels_in_the_frame() -> None:
+def test_tensor_is_inlined_if_shared_memory_is_full() -> None:
     given = request(shape=[100_000], datatype="FP32", data=np.ones(100_000, np.float32))
     found = there(given, FullMemory)
     assert found.inputs[0].data.to_numpy("FP32").sum() == 100_000
 
 
-def test_everything_around_the_tensors_survives() -> None:
+def test_request_metadata_round_trips() -> None:
     headers = Headers([(b"X-Custom", b"yes"), (b"Accept", b"*/*")])
     given = InferenceRequest(
         id="r",
@@ -176,7 +176,7 @@ def test_everything_around_the_tensors_survives() -> None:
     assert there(bare).parameters is None
 
 
-def test_a_responses_headers_and_numpys_numbers_survive() -> None:
+def test_response_headers_and_numpy_numbers_round_trip() -> None:
     parameters = Parameters(headers={"x-a": "b"}, score=np.float32(0.5), count=np.int64(3))
     found = back(InferenceResponse(model_name="m", parameters=parameters, outputs=[]))
     assert found.parameters.headers == {"x-a": "b"}
@@ -184,19 +184,19 @@ def test_a_responses_headers_and_numpys_numbers_survive() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), 2**70, "\ud800"])
-def test_what_only_lives_inside_a_process_is_refused(value: object) -> None:
+def test_process_local_values_are_refused(value: object) -> None:
     with pytest.raises(UNENCODABLE):
         back(InferenceResponse(model_name="m", parameters=Parameters(thing=value), outputs=[]))
 
 
 @given(st.integers(200, 599), st.text())
-def test_a_models_own_error_keeps_its_status(status: int, message: str) -> None:
+def test_model_error_keeps_its_status(status: int, message: str) -> None:
     found = unpack_failure(pack_failure(ModelError(message, status)))
     assert isinstance(found, ModelError)
     assert (found.message, found.status_code) == (message, status)
 
 
-def test_every_error_keeps_its_kind_and_words() -> None:
+def test_every_error_keeps_its_kind_and_message() -> None:
     for error in (
         InvalidRequest("bad", [{"loc": ["x"]}]),
         Overloaded("full", 7),

@@ -26,11 +26,11 @@ def programs_of(workers: int) -> list[Program]:
 
 
 @pytest.mark.parametrize(("workers", "share"), [(1, "8"), (3, "2"), (16, "1")])
-def test_workers_share_the_cores(workers: int, share: str) -> None:
+def test_workers_share_cpu_cores(workers: int, share: str) -> None:
     programs = programs_of(workers)
     assert [program.variables["OMP_NUM_THREADS"] for program in programs] == [share] * workers
 
 
-def test_threads_that_a_user_has_set_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_thread_settings_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert "OMP_NUM_THREADS" not in programs_of(2)[0].variables

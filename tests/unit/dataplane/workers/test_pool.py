@@ -21,7 +21,7 @@ def group(*slots: Any) -> Group:
     return made
 
 
-def test_the_least_busy_worker_with_the_model_gets_a_call() -> None:
+def test_least_busy_worker_with_the_model_gets_the_call() -> None:
     busy, free, other = slot(3, m1=True), slot(1, m1=True), slot(0, m2=True)
     workers = group(busy, free, other)
     assert all(workers.least_busy(1) is free.process for _ in range(4))
@@ -36,16 +36,16 @@ def test_equally_busy_workers_take_turns() -> None:
     assert chosen[:3] == chosen[3:]
 
 
-def test_a_place_without_a_process_and_a_model_that_is_not_ready_get_none() -> None:
+def test_stopped_and_unready_workers_get_no_calls() -> None:
     workers = group(SimpleNamespace(process=None), slot(0, m1=False))
     assert workers.least_busy(1) is None
     assert not workers.ready(1)
     assert group(SimpleNamespace(process=None), slot(0, m1=True)).ready(1)
 
 
-def test_what_one_worker_takes_at_once_all_of_them_take() -> None:
+def test_worker_concurrency_is_multiplied_by_the_number_of_workers() -> None:
     workers = group(slot(0), slot(0))
     workers.sized[1] = Slots(2)
-    workers.resized(1, 64)
-    workers.resized(9, 64)
+    workers.resize(1, 64)
+    workers.resize(9, 64)
     assert workers.sized[1].count == 128

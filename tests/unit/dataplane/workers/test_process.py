@@ -19,13 +19,13 @@ from inferstream.telemetry.stages import QueueMeters, StepMeters
 def changes(active: int, waiting: int) -> Changes:
     meters = StepMeters()
     meters.active, meters.waiting = active, waiting
-    meters.stepped(2, 0.1)
+    meters.count_step(2, 0.1)
     found = meters.drain()
     assert found is not None
     return found
 
 
-def test_a_process_that_ends_takes_its_streams_along_and_leaves_its_counts() -> None:
+def test_ended_process_drops_its_streams_and_keeps_its_counts() -> None:
     model = ModelMeters("m", None)
     meters = model.of(StepMeters)
     dying, living = InstanceMeters({1: model}), InstanceMeters({1: model})
@@ -33,27 +33,27 @@ def test_a_process_that_ends_takes_its_streams_along_and_leaves_its_counts() -> 
     living.add(MeterChanges(1, "StepMeters", changes(4, 0)))
     dying.add(MeterChanges(1, "StepMeters", changes(-1, 1)))
     assert (meters.active, meters.waiting) == (6, 3)
-    dying.gone()
-    dying.gone()
+    dying.subtract_gauges()
+    dying.subtract_gauges()
     assert (meters.active, meters.waiting) == (4, 0)
     assert meters.sizes.total == 6
 
 
-def test_steps_of_a_model_that_has_gone_count_nowhere() -> None:
+def test_steps_of_removed_model_are_not_counted() -> None:
     meters = {1: ModelMeters("m", None)}
     instance_meters = InstanceMeters(meters)
     instance_meters.add(MeterChanges(1, "StepMeters", changes(3, 2)))
     del meters[1]
     instance_meters.add(MeterChanges(1, "StepMeters", changes(3, 2)))
-    instance_meters.gone()
+    instance_meters.subtract_gauges()
     assert meters == {}
 
 
-def test_what_waited_in_a_process_counts_for_its_model_which_may_come_later() -> None:
+def test_queue_counts_of_a_process_apply_to_a_model_added_later() -> None:
     meters: dict[int, ModelMeters] = {}
     instance_meters = InstanceMeters(meters)
     there = QueueMeters()
-    there.left(expired=True)
+    there.count_early_exit(expired=True)
     there.waits.observe(3.0)
     changes = there.drain()
     assert changes is not None
@@ -62,11 +62,11 @@ def test_what_waited_in_a_process_counts_for_its_model_which_may_come_later() ->
     here = meters[1].queue
     instance_meters.add(MeterChanges(1, "QueueMeters", changes))
     instance_meters.add(MeterChanges(2, "QueueMeters", changes))
-    instance_meters.gone()
+    instance_meters.subtract_gauges()
     assert (here.expired, here.cancelled, here.waits.total) == (1, 0, 3.0)
 
 
-def test_a_set_that_only_workers_count_crosses_by_its_class() -> None:
+def test_worker_only_meter_set_is_sent_by_class() -> None:
     class DemoMeters(MeterSet):
         eaten: int = counter("demo_eaten", "Portions")
 
@@ -78,7 +78,7 @@ def test_a_set_that_only_workers_count_crosses_by_its_class() -> None:
     assert model.of(DemoMeters).eaten == 3
 
 
-async def test_a_report_that_comes_with_the_end_of_a_load_counts(tmp_path: Path) -> None:
+async def test_report_sent_at_end_of_load_is_counted(tmp_path: Path) -> None:
     script = tmp_path / "worker.py"
     script.write_text("import time; time.sleep(60)")
     program = Program(str(script), sys.executable, {})
@@ -88,7 +88,7 @@ async def test_a_report_that_comes_with_the_end_of_a_load_counts(tmp_path: Path)
         await asyncio.sleep(0)
         loaded = Loaded(1, b"", Capabilities(True, False, False), 1, [], "declared")
         for frame in (Answer(1, msgspec.to_builtins(loaded)), Readiness(1, False, 1)):
-            process._endpoint._received(frame)  # as if read at once
+            process._endpoint._handle_frame(frame)  # as if read at once
         assert await loading == loaded
         assert process.models == {1: False}
     finally:

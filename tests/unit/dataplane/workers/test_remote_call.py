@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from inferstream.dataplane.call import Call, Operation
-from inferstream.dataplane.shares import SHARE, Share
 from inferstream.dataplane.workers.frames import Cancel, More, Open, Wanted
 from inferstream.dataplane.workers.remote_call import RemoteCall
 from inferstream.errors import DeadlineExceeded, Draining
+from inferstream.plugins.keys.shares import SHARE, Share
 from inferstream.processes import shared_memory
 from inferstream.processes.frames import UNENCODABLE, Frame, encode_foreign
 from inferstream.types import InferenceRequest, Parameters, RequestInput
@@ -36,7 +36,7 @@ def large(**parameters: object) -> InferenceRequest:
 
 @pytest.fixture
 def outgoing():
-    with shared_memory.created() as descriptor:
+    with shared_memory.create_memory() as descriptor:
         return shared_memory.Outgoing(descriptor)
 
 
@@ -48,14 +48,14 @@ def everything_fits(outgoing: shared_memory.Outgoing) -> bool:
     return outgoing.put(bytes(shared_memory.SIZE - shared_memory.FLAGS)) is not None
 
 
-async def test_a_request_that_cannot_be_sent_takes_no_memory(outgoing) -> None:
+async def test_unsendable_request_takes_no_memory(outgoing) -> None:
     call = Call(Operation.INFER, "m", None, large(huge=2**70), {})
     with pytest.raises(UNENCODABLE):
         remote(call, Sent()).send(1, outgoing)
     assert everything_fits(outgoing)
 
 
-async def test_a_worker_learns_who_shares_the_model(outgoing) -> None:
+async def test_worker_receives_the_fair_share_of_the_call(outgoing) -> None:
     link = Sent()
     for share in (None, Share("team", 3)):
         call = Call(Operation.INFER, "m", None, InferenceRequest(id="r", inputs=[]), {})
@@ -68,7 +68,7 @@ async def test_a_worker_learns_who_shares_the_model(outgoing) -> None:
     ]
 
 
-async def test_a_later_request_that_cannot_be_sent_ends_the_requests_with_its_error(outgoing) -> None:
+async def test_unsendable_later_request_ends_the_requests(outgoing) -> None:
     async def later() -> AsyncIterator[InferenceRequest]:
         yield large(huge=2**70)
 
@@ -77,7 +77,7 @@ async def test_a_later_request_that_cannot_be_sent_ends_the_requests_with_its_er
     link = Sent()
     opened = remote(call, link)
     opened.send(1, outgoing)
-    opened.wanted(Wanted(opened.number, 8))
+    opened.request_more(Wanted(opened.number, 8))
 
     async with asyncio.timeout(5):
         while not isinstance(link.frames[-1], More):
@@ -89,7 +89,7 @@ async def test_a_later_request_that_cannot_be_sent_ends_the_requests_with_its_er
 
 
 @pytest.mark.parametrize(("error", "expired"), [(DeadlineExceeded(), True), (Draining(), False)])
-async def test_a_worker_is_told_whether_a_call_ends_because_its_time_is_over(
+async def test_worker_distinguishes_timeout_from_cancellation(
     outgoing, error: Exception, expired: bool
 ) -> None:
     call = Call(Operation.INFER, "m", None, large(), {})
@@ -98,4 +98,4 @@ async def test_a_worker_is_told_whether_a_call_ends_because_its_time_is_over(
     call.end(error)
     opened.cancel()
     assert link.frames[-1] == Cancel(1, expired)
-    opened.finished()
+    opened.finish()

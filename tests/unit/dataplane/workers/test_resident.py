@@ -41,13 +41,13 @@ class OneWorker:
     def processes(self) -> list[int]:
         return []
 
-    async def bring(self) -> None:
+    async def start(self) -> None:
         self.models[1] = True
 
-    async def take(self) -> None:
+    async def stop(self) -> None:
         self.models.clear()
 
-    async def ask(self, instance: int, request: HttpRequest) -> HttpResponse:
+    async def call_route(self, instance: int, request: HttpRequest) -> HttpResponse:
         return HttpResponse(200, [], b"answer")
 
 
@@ -65,36 +65,36 @@ async def pool(worker: OneWorker) -> ResidentPool:
     group: Any = worker.group
     made = ResidentPool(settings, group, own, None, residency, resident)
     await resident.enter()
-    resident.left()
+    resident.leave()
     return made
 
 
 REQUEST: Any = None
 
 
-async def test_a_model_that_says_so_is_not_ready_while_it_is_in_memory(
+async def test_reported_unready_model_is_not_ready_while_resident(
     worker: OneWorker, pool: ResidentPool
 ) -> None:
     assert pool.ready
     worker.models[1] = False
     assert not pool.ready
     with pytest.raises(ModelNotReady):
-        await pool.ask(REQUEST)
+        await pool.call_route(REQUEST)
     assert pool.resident.movable, "the refused call is no use of it"
     await pool._residency.relieve()
     assert pool.ready, "a call would load it"
-    assert (await pool.ask(REQUEST)).body == b"answer"
+    assert (await pool.call_route(REQUEST)).body == b"answer"
 
 
-async def test_a_call_waits_for_the_next_worker_and_hears_that_it_is_not_ready(
+async def test_call_waits_for_next_worker_and_finds_it_not_ready(
     worker: OneWorker, pool: ResidentPool
 ) -> None:
     worker.models.clear()  # it has died
     assert pool.ready
-    call = asyncio.create_task(pool.ask(REQUEST))
+    call = asyncio.create_task(pool.call_route(REQUEST))
     while not pool.resident.users:
         await asyncio.sleep(0)
     worker.models[1] = False
-    worker.group.resized(1, 1)
+    worker.group.resize(1, 1)
     with pytest.raises(ModelNotReady):
         await call

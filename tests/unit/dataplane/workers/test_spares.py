@@ -47,7 +47,7 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_one_that_is_taken_is_replaced(spares: Spares) -> None:
+async def test_spare_process_is_replaced_after_use(spares: Spares) -> None:
     spares.fill()
     first, second = spares.processes
     assert spares.take(Program("worker.py", "another", {})) is None
@@ -61,7 +61,7 @@ async def test_one_that_is_taken_is_replaced(spares: Spares) -> None:
     assert spares.processes == []
 
 
-async def test_a_start_that_fails_is_tried_again_and_again(spares: Spares) -> None:
+async def test_failed_start_is_retried(spares: Spares) -> None:
     FakeProcess.refusals = 4
     spares.fill()
     assert spares.processes == []
@@ -69,7 +69,7 @@ async def test_a_start_that_fails_is_tried_again_and_again(spares: Spares) -> No
     await spares.stop(1)
 
 
-async def test_one_that_ends_while_it_waits_is_replaced(spares: Spares) -> None:
+async def test_spare_process_that_exits_is_replaced(spares: Spares) -> None:
     spares.fill()
     first, second = spares._waiting
     first.ended.set()
@@ -81,7 +81,7 @@ async def test_one_that_ends_while_it_waits_is_replaced(spares: Spares) -> None:
     await spares.stop(1)
 
 
-async def test_a_load_that_finds_none_asks_for_some(spares: Spares) -> None:
+async def test_load_without_spare_requests_new_ones(spares: Spares) -> None:
     assert spares.take(PROGRAM) is None
     await until(lambda: len(spares.processes) == 2)
     await spares.stop(1)

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from inferstream import MLModel
-from inferstream.dataplane.shares import Shares
 from inferstream.dataplane.workers.frames import (
     Cancel,
     Describe,
@@ -35,6 +34,7 @@ from inferstream.dataplane.workers.frames import (
 )
 from inferstream.dataplane.workers.packing import pack_request
 from inferstream.dataplane.workers.worker import Worker
+from inferstream.plugins.keys.shares import Shares
 from inferstream.processes import shared_memory
 from inferstream.processes.frames import Answer, Failure, Frame, Query
 from inferstream.server.custom import build_route_handler
@@ -135,7 +135,7 @@ class Another:
     def __init__(self, worker: Worker) -> None:
         self.sent: list[Frame] = []
         self.closed = False
-        with shared_memory.created() as requests, shared_memory.created() as responses:
+        with shared_memory.create_memory() as requests, shared_memory.create_memory() as responses:
             self.arena = shared_memory.Outgoing(requests)
             worker.admit(self._link, (requests, responses))
 
@@ -159,7 +159,7 @@ class Inside:
 
     def __init__(self) -> None:
         self.sent: asyncio.Queue[Frame] = asyncio.Queue()
-        with shared_memory.created() as requests, shared_memory.created() as responses:
+        with shared_memory.create_memory() as requests, shared_memory.create_memory() as responses:
             self.arena = shared_memory.Outgoing(requests)
             self.flags = shared_memory.Incoming(responses, lambda: None).flags
             self.worker = Worker(self._link, requests, responses, build_route_handler)
@@ -213,13 +213,13 @@ async def inside(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Inside]:
         task.cancel()
 
 
-async def test_a_call_is_answered(inside: Inside) -> None:
+async def test_call_returns_a_response(inside: Inside) -> None:
     assert isinstance(await inside.load(Echo), Loaded)
     inside.open()
     assert completes(await inside.next())
 
 
-async def test_a_caller_can_read_which_of_its_calls_have_started(inside: Inside) -> None:
+async def test_caller_can_see_which_calls_have_started(inside: Inside) -> None:
     Waiting.may = asyncio.Event()
     await inside.load(Waiting, worker_concurrency=1)
     inside.open(number=7)
@@ -234,7 +234,7 @@ async def test_a_caller_can_read_which_of_its_calls_have_started(inside: Inside)
 
 
 @pytest.mark.parametrize("fair", [False, True])
-async def test_principals_share_the_turns_where_there_are_any(inside: Inside, fair: bool) -> None:
+async def test_principals_share_the_queue_fairly(inside: Inside, fair: bool) -> None:
     inside.worker._models.turns = Shares if fair else None
     Waiting.may = asyncio.Event()
     await inside.load(Waiting, worker_concurrency=1)
@@ -248,7 +248,7 @@ async def test_principals_share_the_turns_where_there_are_any(inside: Inside, fa
     assert ends == ([7, 10, 8, 9] if fair else [7, 8, 9, 10])
 
 
-async def test_a_call_that_is_cancelled_before_it_began_is_told_its_end(inside: Inside) -> None:
+async def test_call_cancelled_before_start_receives_its_end(inside: Inside) -> None:
     await inside.load(Echo)
     inside.open()
     inside.tell(Cancel(7))
@@ -258,7 +258,7 @@ async def test_a_call_that_is_cancelled_before_it_began_is_told_its_end(inside: 
     assert (queued.meters, queued.changes.numbers) == ("QueueMeters", [0, 0, 0, 0, 1])
 
 
-async def test_a_call_whose_time_was_over_before_it_began_is_told_as_such(inside: Inside) -> None:
+async def test_call_expired_before_start_is_reported_as_expired(inside: Inside) -> None:
     await inside.load(Echo)
     inside.open()
     inside.tell(Cancel(7, expired=True))
@@ -268,7 +268,7 @@ async def test_a_call_whose_time_was_over_before_it_began_is_told_as_such(inside
     assert (queued.meters, queued.changes.numbers) == ("QueueMeters", [0, 0, 0, 1, 0])
 
 
-async def test_what_a_model_is_after_its_load_is_told_with_it(inside: Inside) -> None:
+async def test_load_result_describes_the_model(inside: Inside) -> None:
     loaded = await inside.load(Echo)
     assert isinstance(loaded, Loaded)
     assert loaded.metadata is not None
@@ -277,7 +277,7 @@ async def test_what_a_model_is_after_its_load_is_told_with_it(inside: Inside) ->
 
 
 @pytest.mark.parametrize("model", [Speaking, Undescribable])
-async def test_what_only_a_models_code_can_say_is_asked_of_it(inside: Inside, model: type[MLModel]) -> None:
+async def test_custom_metadata_is_read_from_the_model(inside: Inside, model: type[MLModel]) -> None:
     loaded = await inside.load(model)
     assert isinstance(loaded, Loaded)
     assert loaded.metadata is None
@@ -288,7 +288,7 @@ async def test_what_only_a_models_code_can_say_is_asked_of_it(inside: Inside, mo
         assert isinstance(described, Failure)
 
 
-async def test_a_later_request_that_comes_too_late_gives_its_memory_back(inside: Inside) -> None:
+async def test_late_request_releases_its_memory(inside: Inside) -> None:
     await inside.load(Echo)
     inside.tell(More(8, inside.request(100_000)))
     gc.collect()
@@ -297,7 +297,7 @@ async def test_a_later_request_that_comes_too_late_gives_its_memory_back(inside:
     inside.arena.free(freed.places)
 
 
-async def test_an_answer_that_the_server_could_not_read_fails_its_call_alone(inside: Inside) -> None:
+async def test_invalid_response_fails_only_its_call(inside: Inside) -> None:
     await inside.load(Numbered)
     inside.open()
     failed = await inside.next()
@@ -306,22 +306,18 @@ async def test_an_answer_that_the_server_could_not_read_fails_its_call_alone(ins
 
 
 @pytest.mark.parametrize("model", [Undeclarable, Cancelling])
-async def test_a_model_that_breaks_its_loading_oddly_did_not_load(
-    inside: Inside, model: type[MLModel]
-) -> None:
+async def test_unexpected_error_during_load_is_a_load_failure(inside: Inside, model: type[MLModel]) -> None:
     failed = await inside.load(model)
     assert isinstance(failed, Failure)
     assert "m did not load" in failed.message
 
 
-async def test_a_model_that_breaks_its_unloading_oddly_is_gone(inside: Inside) -> None:
+async def test_model_is_removed_after_unexpected_error_during_unload(inside: Inside) -> None:
     await inside.load(CancellingUnload)
     assert await inside.answer(UnloadInstance(1)) is None
 
 
-async def test_an_unloaded_model_leaves_no_memory_behind(
-    inside: Inside, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unloaded_model_releases_its_memory(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inferstream.garbage.SOON", 0.0)
     await inside.load(Knotted)
     assert len(Knotted.alive) == 1
@@ -331,7 +327,7 @@ async def test_an_unloaded_model_leaves_no_memory_behind(
             await asyncio.sleep(0.01)
 
 
-async def test_another_front_end_calls_what_is_loaded_and_learns_what_comes_and_goes(inside: Inside) -> None:
+async def test_second_front_end_calls_loaded_models_and_sees_changes(inside: Inside) -> None:
     await inside.load(Echo)
     other = Another(inside.worker)
     assert other.sent == [Readiness(1, True, 1)]
@@ -346,12 +342,12 @@ async def test_another_front_end_calls_what_is_loaded_and_learns_what_comes_and_
 
 
 @pytest.mark.parametrize("frame", [LoadInstance(1, b"{}", None, 5), UnloadInstance(1), Stop(1)])
-async def test_another_front_end_changes_nothing(inside: Inside, frame: Frame) -> None:
+async def test_second_front_end_cannot_change_models(inside: Inside, frame: Frame) -> None:
     with pytest.raises(msgspec.ValidationError):
         Another(inside.worker).tell(frame)
 
 
-async def test_the_calls_of_a_front_end_that_is_gone_end_and_no_others(inside: Inside) -> None:
+async def test_calls_of_lost_front_end_end_and_no_others(inside: Inside) -> None:
     Waiting.may, Waiting.began, Waiting.ended = threading.Event(), [], []
     await inside.load(Waiting)
     other = Another(inside.worker)

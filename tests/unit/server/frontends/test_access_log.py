@@ -11,8 +11,8 @@ from inferstream.telemetry.access import AccessLines, Subscribers
 from tests.unit.telemetry.test_console import record
 
 
-async def test_records_are_gathered_and_those_too_many_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access_log, "MOST", 2)
+async def test_access_records_are_batched_and_drops_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_log, "MAX_RECORDS", 2)
     monkeypatch.setattr(access_log, "GATHERING", 0.001)
     sent: asyncio.Queue[frames.Records] = asyncio.Queue()
     sender = RecordSender(sent.put_nowait)
@@ -47,36 +47,36 @@ class Supervisor:
         self.subscribers = Subscribers(self.lines)
 
 
-async def test_all_but_the_reader_send_while_there_is_one() -> None:
+async def test_processes_send_records_while_another_has_a_reader() -> None:
     supervisor, (one, two) = Supervisor(), (FrontEnd(), FrontEnd())
     log = SharedLog(supervisor, [one, two])  # type: ignore[arg-type, list-item]
-    log.wanted(one, True)  # type: ignore[arg-type]
+    log.set_subscription(one, True)  # type: ignore[arg-type]
     assert (one.sends, two.sends, supervisor.lines.on) == ([], [True], True)
-    log.wanted(two, True)  # type: ignore[arg-type]
+    log.set_subscription(two, True)  # type: ignore[arg-type]
     assert (one.sends, two.sends) == ([True], [True])
-    log.wanted(one, False)  # type: ignore[arg-type]
+    log.set_subscription(one, False)  # type: ignore[arg-type]
     assert (one.sends, two.sends, supervisor.lines.on) == ([True], [True, False], True)
-    log.left(two)  # type: ignore[arg-type]
+    log.forget(two)  # type: ignore[arg-type]
     assert (one.sends, supervisor.lines.on) == ([True, False], False)
 
 
-async def test_records_reach_every_reader_but_their_own_front_end() -> None:
+async def test_records_reach_readers_in_other_front_ends() -> None:
     supervisor, (one, two) = Supervisor(), (FrontEnd(), FrontEnd())
     log = SharedLog(supervisor, [one, two])  # type: ignore[arg-type, list-item]
     for who in (one, two):
-        log.wanted(who, True)  # type: ignore[arg-type]
+        log.set_subscription(who, True)  # type: ignore[arg-type]
     here = supervisor.subscribers.open(None, errors=False)
     passed = frames.Records([record(model="m")], 2)
-    log.passed(one, passed)  # type: ignore[arg-type]
+    log.relay(one, passed)  # type: ignore[arg-type]
     assert (passed in one.sent, passed in two.sent) == (False, True)
     records, dropped = await here.read(1.0)
     assert ([each.model for each in records], dropped) == (["m"], 2)
 
 
-async def test_a_front_end_that_is_new_is_told_at_once() -> None:
+async def test_new_front_end_is_subscribed_immediately() -> None:
     supervisor, front_ends = Supervisor(), [FrontEnd()]
     log = SharedLog(supervisor, front_ends)  # type: ignore[arg-type]
-    log.wanted(front_ends[0], True)  # type: ignore[arg-type]
+    log.set_subscription(front_ends[0], True)  # type: ignore[arg-type]
     front_ends.append(FrontEnd())
     log.update()
     log.update()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferstream.server.frontends.models import divide
+from inferstream.server.frontends.models import reduce_to_share
 from inferstream.settings import ModelSettings
 
 
@@ -12,19 +12,19 @@ def settings(**limits: int) -> ModelSettings:
 
 @pytest.mark.parametrize("limit", range(1, 12))
 @pytest.mark.parametrize("count", [2, 3, 5])
-def test_the_shares_add_up_to_the_limit_or_one_each(limit: int, count: int) -> None:
+def test_limit_is_divided_evenly_with_at_least_one_each(limit: int, count: int) -> None:
     shares = []
     for index in range(count):
         own = settings(max_concurrency=limit, max_queue=limit)
-        divide(own, index, count)
+        reduce_to_share(own, index, count)
         assert own.max_concurrency == own.max_queue
         shares.append(own.max_queue)
     assert sum(shares) == max(limit, count)
     assert max(shares) - min(shares) <= 1
 
 
-def test_what_is_not_limited_and_what_may_not_wait_stay_so() -> None:
+def test_unlimited_concurrency_and_zero_queue_are_not_divided() -> None:
     own = settings(max_queue=0)
-    divide(own, 0, 2)
+    reduce_to_share(own, 0, 2)
     assert own.max_concurrency is None
     assert own.max_queue == 0

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from inferstream.dataplane.access import Authority
+from inferstream.dataplane.peers import Peers
 from inferstream.errors import ModelLoadFailed, ModelNotReady
+from inferstream.plugins.triton.regions import ListRegions
 from inferstream.server.frontends import frames
 from inferstream.server.frontends.registry import FrontEndRegistry
 from inferstream.settings import Settings
@@ -35,18 +37,18 @@ def registry() -> tuple[FrontEndRegistry, Supervisor]:
     return made, supervisor
 
 
-async def test_the_supervisor_says_whether_the_server_is_ready_and_what_does_not_serve() -> None:
+async def test_supervisor_reports_readiness_and_failed_models() -> None:
     front_end, _ = registry()
     assert not front_end.ready
-    await front_end.tell(frames.Tell(True, [("m", None, "LOADING")], False))
+    await front_end.store_states(frames.Tell(True, [("m", None, "LOADING")], False))
     assert front_end.ready
     with pytest.raises(ModelNotReady):
         front_end.get("m")
-    await front_end.tell(frames.Tell(False, [], False))
+    await front_end.store_states(frames.Tell(False, [], False))
     assert not front_end.ready
 
 
-async def test_calls_of_the_repository_are_the_supervisor_s() -> None:
+async def test_repository_calls_are_forwarded_to_the_supervisor() -> None:
     front_end, supervisor = registry()
     await front_end.load("m")
     assert await front_end.unload("m")
@@ -58,7 +60,7 @@ async def test_calls_of_the_repository_are_the_supervisor_s() -> None:
     ]
 
 
-async def test_a_subscriber_and_records_are_told_to_the_supervisor() -> None:
+async def test_subscribers_and_records_are_forwarded_to_the_supervisor() -> None:
     front_end, supervisor = registry()
     subscriber = front_end.subscribers.open(None, errors=False)
     front_end.subscribers.close(subscriber)
@@ -72,7 +74,7 @@ async def test_a_subscriber_and_records_are_told_to_the_supervisor() -> None:
     assert not front_end.lines.on
 
 
-async def test_a_model_that_does_not_load_is_told_where_it_is_prepared_and_served() -> None:
+async def test_failed_load_is_reported_on_prepare_and_serve() -> None:
     async def fail() -> Any:
         raise ModelLoadFailed("no weights")
 
@@ -83,7 +85,7 @@ async def test_a_model_that_does_not_load_is_told_where_it_is_prepared_and_serve
         await front_end.serve(1)
 
 
-async def test_a_load_that_is_withdrawn_holds_nothing() -> None:
+async def test_withdrawn_load_is_cleaned_up() -> None:
     front_end, _ = registry()
     begun = asyncio.Event()
 
@@ -94,9 +96,15 @@ async def test_a_load_that_is_withdrawn_holds_nothing() -> None:
     preparing = asyncio.create_task(front_end.prepare(1, hang()))
     async with asyncio.timeout(10):
         await begun.wait()
-        released = asyncio.create_task(front_end.released(1))
+        released = asyncio.create_task(front_end.wait_for_release(1))
         await asyncio.sleep(0)
         assert not released.done()
         await front_end.withdraw(1)
         await asyncio.gather(preparing, released)
-    await front_end.released(2)
+    await front_end.wait_for_release(2)
+
+
+async def test_front_end_responds_before_its_first_request() -> None:
+    peers, settings, supervisor = Peers(1, 2), Settings(), Supervisor()
+    FrontEndRegistry(settings, Authority(settings), Meters(), peers, supervisor.ask, supervisor.sent.append)
+    assert await peers.answer(ListRegions()) == []

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
+from inferstream.dataplane.workers.call_counts import WorkerLoads, create_loads
 from inferstream.dataplane.workers.frames import Readiness
-from inferstream.dataplane.workers.loads import WorkerLoads, create_loads
 from inferstream.processes import shared_memory
 from inferstream.processes.frames import Frame
 from inferstream.server.frontends import frames
@@ -32,8 +32,8 @@ class Attached:
         self.loading = Loading(Settings(), (1, 2), WorkerMeters(MetricFiles(None)), self.sent.append, loads)
         end, self.theirs = socket.socketpair()
         message = msgspec.msgpack.encode(frames.WorkerConnection(NUMBER, GROUP, PID))
-        with shared_memory.created() as requests, shared_memory.created() as responses:
-            self.loading.arrived(message, end, requests, responses)
+        with shared_memory.create_memory() as requests, shared_memory.create_memory() as responses:
+            self.loading.attach(message, end, requests, responses)
 
     @property
     def worker(self) -> AttachedWorker:
@@ -49,34 +49,34 @@ async def _attached() -> AsyncIterator[Attached]:
     attached = Attached()
     yield attached
     attached.theirs.close()
-    attached.loading.lost(frames.Lost(NUMBER, "has ended", False))
+    attached.loading.handle_loss(frames.Lost(NUMBER, "has ended", False))
 
 
-async def test_a_front_end_waits_until_a_worker_reports_a_model(attached: Attached) -> None:
-    waiting = asyncio.create_task(attached.group.has(INSTANCE))
+async def test_front_end_waits_until_a_worker_reports_a_model(attached: Attached) -> None:
+    waiting = asyncio.create_task(attached.group.wait_for_model(INSTANCE))
     await asyncio.sleep(0)
     assert not waiting.done()
-    attached.worker._readiness(Readiness(INSTANCE, True, 4))
+    attached.worker._receive_readiness(Readiness(INSTANCE, True, 4))
     await waiting
     assert attached.group.least_busy(INSTANCE) is attached.worker
 
 
-async def test_a_worker_to_be_replaced_is_named_to_the_supervisor(attached: Attached) -> None:
+async def test_worker_to_be_replaced_is_reported_to_the_supervisor(attached: Attached) -> None:
     attached.group.replace(attached.worker, "hangs")
     assert attached.sent == [frames.Replace(NUMBER, "hangs")]
 
 
-async def test_a_retired_worker_gets_no_more_calls_and_lives_on(attached: Attached) -> None:
+async def test_retired_worker_gets_no_new_calls_and_stays_alive(attached: Attached) -> None:
     worker = attached.worker
-    worker._readiness(Readiness(INSTANCE, True, 4))
-    attached.loading.retired(NUMBER)
+    worker._receive_readiness(Readiness(INSTANCE, True, 4))
+    attached.loading.retire(NUMBER)
     assert attached.group.least_busy(INSTANCE) is None
     assert not worker.ended.is_set()
 
 
-async def test_a_lost_worker_has_ended_once(attached: Attached) -> None:
+async def test_lost_worker_ends_once(attached: Attached) -> None:
     worker = attached.worker
-    attached.loading.lost(frames.Lost(NUMBER, "was killed", False))
-    attached.loading.lost(frames.Lost(NUMBER, "was killed", False))
+    attached.loading.handle_loss(frames.Lost(NUMBER, "was killed", False))
+    attached.loading.handle_loss(frames.Lost(NUMBER, "was killed", False))
     assert worker.ended.is_set()
     assert attached.group.least_busy(INSTANCE) is None

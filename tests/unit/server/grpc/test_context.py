@@ -7,8 +7,8 @@ import pytest
 
 from inferstream.dataplane.access import Authority, build_authority
 from inferstream.errors import InvalidRequest
-from inferstream.keys.file import VARIABLE
-from inferstream.server.grpc.context import LARGEST_METADATA, TrailingHeaders, caller_of
+from inferstream.plugins.keys.file import VARIABLE
+from inferstream.server.grpc.context import MAX_METADATA_SIZE, TrailingHeaders, caller_of
 from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.settings import Settings
 from inferstream.types import Parameters
@@ -29,7 +29,7 @@ class Context:
         self.trailing += metadata
 
 
-def test_a_caller_has_a_deadline_and_a_priority() -> None:
+def test_caller_has_deadline_and_priority() -> None:
     context: Any = Context(("x-request-priority", "2"), ("x-a", "b"))
     caller = caller_of(context, ACCESS)
     assert (caller.deadline, caller.priority, caller.headers["x-a"]) == (7.5, 2, "b")
@@ -38,7 +38,7 @@ def test_a_caller_has_a_deadline_and_a_priority() -> None:
         caller_of(Context(("x-request-priority", "high")), ACCESS)  # type: ignore[arg-type]
 
 
-def test_metadata_that_calls_share_are_split_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_metadata_is_split_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, '{"version": 1, "keys": []}')
     context: Any = Context(("authorization", "Bearer k"), ("x-a", "b"))
     first, second = (caller_of(context, access) for access in (build_authority(Settings()), ACCESS))
@@ -57,15 +57,15 @@ def sent(headers: dict[str, str]) -> Any:
     return context.trailing
 
 
-def test_a_models_headers_are_trailing_metadata() -> None:
+def test_model_headers_are_trailing_metadata() -> None:
     assert sent({"X-Cost": "3"}) == (("x-cost", "3"),)
     context: Any = Context()
     TrailingHeaders().send(context, UNMARKED, "1", None)
     assert context.trailing == ()
 
 
-def test_what_would_cost_the_client_its_response_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    large = "x" * (LARGEST_METADATA // 2)
+def test_invalid_or_oversized_metadata_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    large = "x" * (MAX_METADATA_SIZE // 2)
     headers = {
         "grpc-status": "1",
         "a-bin": "x",

@@ -19,7 +19,7 @@ def service(*typed: str) -> tuple[Health, Any]:
     return Health(dataplane, SimpleNamespace(names=[*typed])), dataplane  # type: ignore[arg-type]
 
 
-async def test_the_status_is_that_of_the_whole_server() -> None:
+async def test_health_status_covers_the_whole_server() -> None:
     checked, dataplane = service("my.App")
     for name in ("", "inference.GRPCInferenceService", "my.App"):
         dataplane.ready = True
@@ -51,8 +51,8 @@ class Exchange:
         self.statuses.put_nowait(HealthCheckResponse.FromString(data).status)
 
 
-async def test_a_watcher_gets_the_status_and_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "LOOK_EVERY", 0.001)
+async def test_watcher_receives_the_status_and_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "CHECK_INTERVAL_SECONDS", 0.001)
     checked, dataplane = service()
     exchange = Exchange("")
     watching = asyncio.create_task(checked.Watch(exchange))  # type: ignore[arg-type]
@@ -66,8 +66,8 @@ async def test_a_watcher_gets_the_status_and_each_change(monkeypatch: pytest.Mon
     assert exchange.statuses.empty()
 
 
-async def test_a_service_that_comes_later_is_unknown_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "LOOK_EVERY", 0.001)
+async def test_later_service_is_unknown_until_it_appears(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "CHECK_INTERVAL_SECONDS", 0.001)
     names: list[str] = []
     checked = Health(SimpleNamespace(ready=True), SimpleNamespace(names=names))  # type: ignore[arg-type]
     exchange = Exchange("my.App")

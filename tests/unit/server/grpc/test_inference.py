@@ -31,7 +31,7 @@ async def answers(*calls: tuple[str, Any]) -> list[bytes | StatusCode]:
     return found
 
 
-async def test_a_model_that_is_not_there_is_not_ready_and_no_error() -> None:
+async def test_missing_model_is_not_ready_without_an_error() -> None:
     ready, version, absent = await answers(
         ("ModelReady", pb.ModelReadyRequest(name="size")),
         ("ModelReady", pb.ModelReadyRequest(name="size", version="9")),
@@ -44,7 +44,7 @@ async def test_a_model_that_is_not_there_is_not_ready_and_no_error() -> None:
     ]
 
 
-async def test_the_server_and_a_model_describe_themselves() -> None:
+async def test_server_and_model_metadata() -> None:
     server, model, absent = await answers(
         ("ServerMetadata", pb.ServerMetadataRequest()),
         ("ModelMetadata", pb.ModelMetadataRequest(name="size")),
@@ -64,13 +64,13 @@ async def test_the_server_and_a_model_describe_themselves() -> None:
         ("", "", StatusCode.INVALID_ARGUMENT),
     ],
 )
-async def test_an_inference_without_its_model_is_refused(model: str, version: str, code: StatusCode) -> None:
+async def test_inference_without_its_model_is_refused(model: str, version: str, code: StatusCode) -> None:
     request = pb.ModelInferRequest.FromString(infer("a"))
     request.model_name, request.model_version = model, version
     assert await answers(("ModelInfer", request)) == [code]
 
 
-async def test_a_request_that_names_no_model_is_told_so() -> None:
+async def test_request_without_model_name_is_refused() -> None:
     async with Application(app(), allow_open_repository=True) as application:
         for service, name, message, field in (
             (SERVICE, "ModelInfer", pb.ModelInferRequest(), "model_name"),
@@ -86,7 +86,7 @@ async def test_a_request_that_names_no_model_is_told_so() -> None:
             assert refused.value.code is StatusCode.INVALID_ARGUMENT
 
 
-async def test_an_output_is_in_the_form_of_the_request() -> None:
+async def test_output_has_the_representation_of_the_request() -> None:
     raw = pb.ModelInferRequest(model_name="size", raw_input_contents=[b"\1\0\0\0a"], id="i")
     raw.inputs.add(name="text", datatype="BYTES", shape=[1])
     answered = [pb.ModelInferResponse.FromString(each) for each in await answers(("ModelInfer", infer("a")), ("ModelInfer", raw))]  # fmt: skip

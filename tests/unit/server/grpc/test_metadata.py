@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.errors import InvalidRequest
-from inferstream.server.grpc.metadata import header_pairs, metadata_of, percent_encoded, timeout_of
+from inferstream.server.grpc.metadata import encode_metadata, extract_metadata, parse_timeout, percent_encode
 
 NAMES = st.from_regex(r"x[0-9a-z_.-]{0,8}", fullmatch=True).filter(lambda name: not name.endswith("-bin"))
 PAIRS = st.one_of(
@@ -18,26 +18,26 @@ PAIRS = st.one_of(
 
 
 @given(st.lists(PAIRS, max_size=6))
-def test_metadata_comes_back_from_its_headers(metadata: list[tuple[str, str | bytes]]) -> None:
-    headers = header_pairs(metadata)
+def test_metadata_round_trips_through_headers(metadata: list[tuple[str, str | bytes]]) -> None:
+    headers = encode_metadata(metadata)
     assert not any(value.endswith(b"=") for name, value in headers if name.endswith(b"-bin"))
-    assert metadata_of(headers) == tuple(metadata)
+    assert extract_metadata(headers) == tuple(metadata)
 
 
 @given(st.lists(st.binary(max_size=9), min_size=1, max_size=4), st.booleans())
-def test_one_header_holds_several_binary_values(values: list[bytes], padded: bool) -> None:
+def test_header_holds_several_binary_values(values: list[bytes], padded: bool) -> None:
     texts = [base64.b64encode(value) for value in values]
     joined = b", ".join(text if padded else text.rstrip(b"=") for text in texts)
-    assert metadata_of([(b"x-bin", joined)]) == tuple(("x-bin", value) for value in values)
+    assert extract_metadata([(b"x-bin", joined)]) == tuple(("x-bin", value) for value in values)
 
 
 @pytest.mark.parametrize("value", [b"a", b"Y!==", b"YQ==YQ==", b"YQ\n==", b"=", "ü".encode()])
-def test_a_binary_value_that_is_not_base64_is_refused(value: bytes) -> None:
+def test_invalid_base64_binary_value_is_refused(value: bytes) -> None:
     with pytest.raises(InvalidRequest, match='metadata "x-bin" is not base64'):
-        metadata_of([(b"x-bin", value)])
+        extract_metadata([(b"x-bin", value)])
 
 
-def test_headers_of_the_call_are_no_metadata() -> None:
+def test_protocol_headers_are_not_metadata() -> None:
     headers = [
         (b":path", b"/a/b"),
         (b"te", b"trailers"),
@@ -51,11 +51,11 @@ def test_headers_of_the_call_are_no_metadata() -> None:
         (b"x-request-id", b"8"),
     ]
     expected = (("user-agent", "grpc-go/1.72.0"), ("x-request-id", "7"), ("x-request-id", "8"))
-    assert metadata_of(headers) == expected
+    assert extract_metadata(headers) == expected
 
 
-def test_values_in_utf8_and_other_bytes_are_texts() -> None:
-    assert metadata_of([(b"a", "ü".encode()), (b"b", b"\xfc")]) == (("a", "ü"), ("b", "ü"))
+def test_utf8_and_other_bytes_become_strings() -> None:
+    assert extract_metadata([(b"a", "ü".encode()), (b"b", b"\xfc")]) == (("a", "ü"), ("b", "ü"))
 
 
 @pytest.mark.parametrize(
@@ -71,25 +71,25 @@ def test_values_in_utf8_and_other_bytes_are_texts() -> None:
         (b"99999999S", 99_999_999),
     ],
 )
-def test_the_seconds_of_a_timeout(value: bytes, seconds: float) -> None:
-    assert timeout_of(value) == pytest.approx(seconds)
+def test_timeout_is_parsed_as_seconds(value: bytes, seconds: float) -> None:
+    assert parse_timeout(value) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
     "value", [b"", b"S", b"1", b"1s", b"-1S", b"1.5S", b"100000000S", b" 1S", b"1 S", b"\xb2S"]
 )
-def test_a_malformed_timeout_is_refused(value: bytes) -> None:
+def test_malformed_timeout_is_refused(value: bytes) -> None:
     with pytest.raises(InvalidRequest, match="grpc-timeout"):
-        timeout_of(value)
+        parse_timeout(value)
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
-def test_a_status_message_is_printable_ascii(message: str) -> None:
-    encoded = percent_encoded(message)
+def test_status_message_is_encoded_as_printable_ascii(message: str) -> None:
+    encoded = percent_encode(message)
     assert all(0x20 <= byte < 0x7F for byte in encoded)
     assert unquote(encoded.decode()) == message
 
 
-def test_a_plain_status_message_stays_as_it_is() -> None:
-    assert percent_encoded('input "x": 5 values, got ~6') == b'input "x": 5 values, got ~6'
-    assert percent_encoded("100% ü\n") == b"100%25 %C3%BC%0A"
+def test_plain_status_message_is_unchanged() -> None:
+    assert percent_encode('input "x": 5 values, got ~6') == b'input "x": 5 values, got ~6'
+    assert percent_encode("100% ü\n") == b"100%25 %C3%BC%0A"

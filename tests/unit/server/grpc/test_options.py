@@ -13,7 +13,7 @@ from inferstream.server.grpc.options import (
     channel_arguments,
     check_engine,
     custom_arguments,
-    options_of,
+    parse_options,
 )
 from inferstream.settings import Settings
 
@@ -23,10 +23,10 @@ def settings(custom: dict[str, Any] | None = None, **fields: Any) -> Settings:
 
 
 def options(custom: dict[str, Any] | None = None, **fields: Any) -> GrpcOptions:
-    return options_of(channel_arguments(settings(custom, **fields)))
+    return parse_options(channel_arguments(settings(custom, **fields)))
 
 
-def test_the_servers_own_arguments() -> None:
+def test_server_arguments() -> None:
     found = options(max_body_bytes=100)
     assert found == GrpcOptions(
         max_receive=100 + HEADROOM,
@@ -69,7 +69,7 @@ def test_the_servers_own_arguments() -> None:
         ("grpc.default_compression_algorithm", 2, "compression", b"gzip"),
     ],
 )
-def test_each_argument_that_the_port_knows(name: str, value: object, field: str, expected: object) -> None:
+def test_supported_channel_arguments(name: str, value: object, field: str, expected: object) -> None:
     assert getattr(options({name: value}), field) == expected
 
 
@@ -86,22 +86,24 @@ def test_each_argument_that_the_port_knows(name: str, value: object, field: str,
         ("grpc.http2.max_frame_size", 100),
     ],
 )
-def test_a_wrong_value_is_named(name: str, value: object) -> None:
+def test_invalid_value_is_named(name: str, value: object) -> None:
     with pytest.raises(
         InvalidSettings, match=f'_custom_grpc_server_settings: "{name}" must be .*got {value!r}$'
     ):
         options({name: value})
 
 
-def test_an_argument_that_the_port_does_not_know_is_refused() -> None:
+def test_unsupported_channel_argument_is_refused() -> None:
     custom = {"ssl_certfile": "x", "grpc.max_metadata_size": 1, "grpc.enable_channelz": 1}
     with pytest.raises(InvalidSettings, match=r'"grpc\.enable_channelz" is unknown to the gRPC port$'):
         options(custom)
     assert custom_arguments(settings(dict.fromkeys(WITHOUT_EFFECT, 1))) == dict.fromkeys(WITHOUT_EFFECT, 1)
-    assert options_of(dict.fromkeys(WITHOUT_EFFECT, 1)) == GrpcOptions()
+    assert parse_options(dict.fromkeys(WITHOUT_EFFECT, 1)) == GrpcOptions()
 
 
-def test_grpcio_has_no_port_and_auto_is_native_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_grpcio_engine_is_refused_and_auto_means_native_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with pytest.raises(
         InvalidSettings, match=r"^grpc_engine: grpcio serves no port any more; .*\.grpc_services"
     ):
@@ -110,13 +112,13 @@ def test_grpcio_has_no_port_and_auto_is_native_with_a_warning(caplog: pytest.Log
         for engine in ("native", "auto"):
             check_engine(settings(grpc_engine=engine))
     assert [record.getMessage() for record in caplog.records] == [
-        "grpc_engine: auto means native, the only engine of the port; leave the setting out"
+        "grpc_engine: auto means native, the only engine of the gRPC port; remove the setting"
     ]
     with pytest.raises(ValueError, match="grpc_engine"):
         settings(grpc_engine="rust")
 
 
-def test_what_is_no_channel_argument_is_refused() -> None:
+def test_non_channel_argument_is_refused() -> None:
     given = {"grpc.max_concurrent_streams": 3, "grpc.so_reuseport": True, "ssl_certfile": "x"}
     assert custom_arguments(settings(given)) == {"grpc.max_concurrent_streams": 3, "grpc.so_reuseport": 1}
     for wrong in ({"max_workers": 1}, {"grpc.x": 1.5}):
@@ -124,9 +126,9 @@ def test_what_is_no_channel_argument_is_refused() -> None:
             custom_arguments(settings(wrong))
 
 
-def test_errors_name_what_limits_a_message() -> None:
+def test_errors_name_the_message_size_setting() -> None:
     def said(**custom: int) -> tuple[str, str]:
-        options = options_of(channel_arguments(settings(custom)), custom)
+        options = parse_options(channel_arguments(settings(custom)), custom)
         return options.receive_setting, options.send_setting
 
     assert said() == ("grpc_max_message_length",) * 2

@@ -64,7 +64,7 @@ class ParsedRequest:
         {},
     ],
 )
-async def test_each_request_is_answered_as_the_library_answers_it(asked: dict) -> None:
+async def test_reflection_matches_the_grpcio_library(asked: dict) -> None:
     theirs = ParsedRequest(reflection_pb2.ServerReflectionRequest(**asked))
     library = reflection.aio.ReflectionServicer(SERVICES, pool=POOL)
     expected = [answer.SerializeToString() async for answer in library.ServerReflectionInfo(theirs, None)]
@@ -75,7 +75,7 @@ async def test_each_request_is_answered_as_the_library_answers_it(asked: dict) -
     assert ours.written == expected
 
 
-async def test_a_method_is_a_symbol_too() -> None:
+async def test_method_is_a_symbol() -> None:
     """As the protocol's comments have it; the library's own servicer does not find methods."""
     files = []
     for symbol in ("inference.GRPCInferenceService.ModelInfer", "inference.GRPCInferenceService"):

@@ -11,7 +11,7 @@ from inferstream.concurrency.scope import ClientLeft
 from inferstream.errors import Overloaded
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse
 from inferstream.server.grpc.metadata import CallMetadata
-from inferstream.server.grpc.rpc import RpcFailed, ServedRpc, streaming, unary
+from inferstream.server.grpc.rpc import Rpc, RpcFailed, build_streaming, build_unary
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.grpc.typed import Received
 from inferstream.telemetry.rpcs import RpcMeters
@@ -65,7 +65,7 @@ def infer(text: str) -> bytes:
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 @pytest.mark.parametrize("length", [5, 100_000])
-async def test_messages_of_every_kind_of_buffer_are_read(kind: Any, length: int) -> None:
+async def test_messages_of_every_buffer_type_are_read(kind: Any, length: int) -> None:
     text = "x" * length
     raw = ModelInferRequest(
         model_name="size", raw_input_contents=[length.to_bytes(4, "little") + text.encode()]
@@ -95,13 +95,13 @@ def _varint(number: int) -> bytes:
     return bytes([*found, number])
 
 
-def failing(error: BaseException) -> tuple[ServedRpc, RpcMeters]:
+def failing(error: BaseException) -> tuple[Rpc, RpcMeters]:
     meters = RpcMeters("UNARY", "s", "m")
 
     async def fail(data: bytes, context: Any) -> bytes:
         raise error
 
-    return unary(fail, Received, meters, "default", lambda serve: serve), meters
+    return build_unary(fail, Received, meters, "default", lambda serve: serve), meters
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def failing(error: BaseException) -> tuple[ServedRpc, RpcMeters]:
         (asyncio.CancelledError(), StatusCode.INTERNAL, ()),
     ],
 )
-async def test_a_failure_has_a_status_and_is_counted(error: Any, code: Any, trailing: Any) -> None:
+async def test_failure_has_a_status_and_is_counted(error: Any, code: Any, trailing: Any) -> None:
     rpc, meters = failing(error)
     with pytest.raises(RpcFailed) as caught:
         await rpc.serve(b"", Context())
@@ -122,14 +122,14 @@ async def test_a_failure_has_a_status_and_is_counted(error: Any, code: Any, trai
     assert (meters.started, meters.received, meters.sent, meters.ends) == (1, 1, 0, {code.name: 1})
 
 
-async def test_a_client_that_has_left_gets_no_status() -> None:
+async def test_disconnected_client_gets_no_status() -> None:
     rpc, meters = failing(ClientLeft())
     with pytest.raises(ClientLeft):
         await rpc.serve(b"", Context())
     assert meters.ends == {"CANCELLED": 1}
 
 
-async def test_the_cancellation_of_the_task_passes() -> None:
+async def test_task_cancellation_propagates() -> None:
     meters = RpcMeters("BIDI_STREAMING", "s", "m")
     begun = asyncio.Event()
 
@@ -137,7 +137,7 @@ async def test_the_cancellation_of_the_task_passes() -> None:
         begun.set()
         await asyncio.Event().wait()
 
-    rpc = streaming(wait, Received, meters, "default", lambda serve: serve)
+    rpc = build_streaming(wait, Received, meters, "default", lambda serve: serve)
     task = asyncio.create_task(rpc.serve(None, Context()))
     await begun.wait()
     task.cancel()
@@ -146,7 +146,7 @@ async def test_the_cancellation_of_the_task_passes() -> None:
     assert meters.ends == {"CANCELLED": 1}
 
 
-async def test_a_wrong_message_is_refused_before_the_model_sees_it() -> None:
+async def test_invalid_message_is_refused_before_the_model() -> None:
     async with Application(app()) as application:
         with pytest.raises(RpcFailed) as caught:
             await application._backend.rpcs.find(MODEL_INFER).serve(b"\xff", Context())

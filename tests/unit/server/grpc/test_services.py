@@ -8,7 +8,7 @@ import pytest
 from inferstream import Application
 from inferstream.dataplane.access import Action
 from inferstream.errors import InvalidSettings, PermissionDenied
-from inferstream.extensions import RPCS, Plugin
+from inferstream.extensions.entries import RPCS, Plugin
 from inferstream.protos import health_pb2
 from inferstream.server.grpc import services
 from inferstream.server.grpc.metadata import CallMetadata
@@ -19,7 +19,7 @@ from inferstream.server.grpc.services import Services
 from .test_rpc import app
 
 
-async def test_services_find_their_rpcs_by_path() -> None:
+async def test_rpcs_are_found_by_path() -> None:
     application = Application(app())
     for path in (
         "/inference.GRPCInferenceService/ServerLive",
@@ -39,7 +39,7 @@ async def test_services_find_their_rpcs_by_path() -> None:
     assert application._backend.rpcs.find(live.path) is live
 
 
-async def test_the_services_of_an_application_are_made_once() -> None:
+async def test_application_services_are_built_once() -> None:
     application = Application(app())
     assert application._backend.rpcs is application._backend.rpcs
     assert len(application.grpc_services()) == len(application.grpc_services()) == 1
@@ -87,13 +87,13 @@ class Written:
 def build(monkeypatch: pytest.MonkeyPatch) -> Any:
     def build(*kinds: object, strict: bool = False) -> Services:
         joining = [(Plugin("p", RPCS, str(kind), "m:x"), kind) for kind in kinds]
-        monkeypatch.setattr(services, "loaded", lambda group, strict: joining)
+        monkeypatch.setattr(services, "load_group", lambda group, strict: joining)
         return Application(app(), strict=strict)._backend.rpcs
 
     return build
 
 
-async def test_rpcs_that_join_are_checked_and_those_without_an_operation_are_not_served(build: Any) -> None:
+async def test_plugin_rpcs_are_authorized_and_need_an_operation(build: Any) -> None:
     rpcs = build(Joined)
     asked: list[Action] = []
 
@@ -119,7 +119,7 @@ async def test_rpcs_that_join_are_checked_and_those_without_an_operation_are_not
         (lambda *_: {}, "it gives a dict, not an RpcService"),
     ],
 )
-def test_a_service_that_cannot_be_used_is_left_out(
+def test_unusable_service_is_skipped(
     build: Any, kind: object, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     rpcs = build(kind, Joined, lambda *_: None)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.errors import ModelNotReady
-from inferstream.server.grpc.statuses import ELLIPSIS, LONGEST_MESSAGE, StatusCode, grpc_status, shortened
+from inferstream.server.grpc.statuses import ELLIPSIS, MAX_MESSAGE_LENGTH, StatusCode, grpc_status, truncate
 
 AS_IT_IS = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 TEXTS = st.builds(
@@ -18,31 +18,31 @@ TEXTS = st.builds(
 
 
 @given(TEXTS)
-def test_a_message_fits_and_is_the_beginning_of_what_was_said(message: str) -> None:
-    kept = shortened(message)
+def test_status_message_is_truncated_to_fit(message: str) -> None:
+    kept = truncate(message)
 
-    assert len(quote(kept, safe=AS_IT_IS)) <= LONGEST_MESSAGE
+    assert len(quote(kept, safe=AS_IT_IS)) <= MAX_MESSAGE_LENGTH
     assert kept == message or message.startswith(kept.removesuffix(ELLIPSIS))
 
 
 @given(TEXTS)
-def test_only_what_does_not_fit_is_cut(message: str) -> None:
-    fits = len(quote(message, safe=AS_IT_IS)) <= LONGEST_MESSAGE
-    assert (shortened(message) == message) == fits
+def test_only_oversized_messages_are_truncated(message: str) -> None:
+    fits = len(quote(message, safe=AS_IT_IS)) <= MAX_MESSAGE_LENGTH
+    assert (truncate(message) == message) == fits
 
 
-def test_a_cut_message_ends_in_an_ellipsis() -> None:
-    assert shortened("x" * LONGEST_MESSAGE) == "x" * LONGEST_MESSAGE
-    assert shortened("x" * (LONGEST_MESSAGE + 1)).endswith("x" + ELLIPSIS)
-    assert set(shortened("日" * LONGEST_MESSAGE)) == {"日", ELLIPSIS}
+def test_truncated_message_ends_with_ellipsis() -> None:
+    assert truncate("x" * MAX_MESSAGE_LENGTH) == "x" * MAX_MESSAGE_LENGTH
+    assert truncate("x" * (MAX_MESSAGE_LENGTH + 1)).endswith("x" + ELLIPSIS)
+    assert set(truncate("日" * MAX_MESSAGE_LENGTH)) == {"日", ELLIPSIS}
 
 
-def test_the_codes_are_those_of_grpc() -> None:
+def test_status_codes_match_grpc() -> None:
     theirs = {code.name: code.value[0] for code in grpc.StatusCode}
     assert {code.name: code.value for code in StatusCode} == theirs
 
 
-def test_an_error_of_ours_has_its_message_and_any_other_has_none() -> None:
+def test_package_errors_keep_their_message_and_others_do_not() -> None:
     error = ModelNotReady("m")
     assert grpc_status(error) == (StatusCode.UNAVAILABLE, error.message)
     assert grpc_status(error, "mlserver")[0] is StatusCode.INVALID_ARGUMENT

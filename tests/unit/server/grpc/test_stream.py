@@ -6,12 +6,12 @@ from google.protobuf.json_format import ParseDict
 from inferstream.dataplane.access import Action, Authority
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InvalidRequest, InvalidSettings, Overloaded, Unsupported
-from inferstream.extensions import STREAM_DIALECTS, Plugin
+from inferstream.extensions.entries import STREAM_DIALECTS, Plugin
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.server.grpc import stream
 from inferstream.server.grpc.dialects.dialect import StreamDialect, StreamExchange, StreamRequest
 from inferstream.server.grpc.metadata import CallMetadata
-from inferstream.server.grpc.stream import dialect_of, stream_dialects
+from inferstream.server.grpc.stream import choose_dialect, load_stream_dialects
 from inferstream.settings import Settings
 from inferstream.types import Headers
 
@@ -24,7 +24,7 @@ def message(raw_input_contents=(), **fields):
     return made
 
 
-DIALECTS = stream_dialects(strict=True)
+DIALECTS = load_stream_dialects(strict=True)
 
 PYTHON = {"user-agent": "grpc-python/1.81.1 grpc-c/53.0.0 (linux; chttp2)"}
 NP = {"content_type": {"string_param": "np"}}
@@ -46,8 +46,8 @@ NP = {"content_type": {"string_param": "np"}}
         (message(inputs=[{"parameters": NP}]), {"x-stream-dialect": "triton"}, "triton"),
     ],
 )
-def test_the_dialect_of_a_stream(asked, metadata: dict, expected: str) -> None:
-    assert dialect_of(DIALECTS, first_of(asked), Headers(metadata.items()), "mlserver") == expected
+def test_stream_dialect_is_detected(asked, metadata: dict, expected: str) -> None:
+    assert choose_dialect(DIALECTS, first_of(asked), Headers(metadata.items()), "mlserver") == expected
 
 
 @pytest.mark.parametrize(
@@ -63,15 +63,17 @@ def test_the_dialect_of_a_stream(asked, metadata: dict, expected: str) -> None:
         ("", "mlserver"),
     ],
 )
-def test_raw_contents_mean_triton_to_clients_that_may_be_tritons_alone(agent: str, expected: str) -> None:
+def test_raw_contents_select_triton_for_ambiguous_clients(agent: str, expected: str) -> None:
     asked = message(raw_input_contents=[b"x"])
-    assert dialect_of(DIALECTS, first_of(asked), Headers([("user-agent", agent)]), "mlserver") == expected
-    assert dialect_of(DIALECTS, first_of(asked), Headers([("user-agent", agent)]), "triton") == "triton"
+    assert choose_dialect(DIALECTS, first_of(asked), Headers([("user-agent", agent)]), "mlserver") == expected
+    assert choose_dialect(DIALECTS, first_of(asked), Headers([("user-agent", agent)]), "triton") == "triton"
 
 
-def test_an_unknown_dialect_is_invalid() -> None:
+def test_unknown_dialect_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="esperanto"):
-        dialect_of(DIALECTS, first_of(message()), Headers([("x-stream-dialect", "esperanto")]), "mlserver")
+        choose_dialect(
+            DIALECTS, first_of(message()), Headers([("x-stream-dialect", "esperanto")]), "mlserver"
+        )
 
 
 class Esperanto(StreamDialect):
@@ -117,7 +119,7 @@ class FullDataPlane:
     def admit(self, model: str, version: str | None, caller: Caller, action: Action) -> None:
         raise Overloaded("full")
 
-    def refused(self, caller: Caller, operation: str, model: str, error: Exception) -> None:
+    def log_rejection(self, caller: Caller, operation: str, model: str, error: Exception) -> None:
         self.refusals.append((caller.dialect, operation))
 
     def stream_dialect(self, name: str) -> None:
@@ -143,12 +145,12 @@ def joining(monkeypatch):
 
     def join(**kinds: object) -> None:
         entries = [(Plugin("p", STREAM_DIALECTS, name, "m:x"), kind) for name, kind in kinds.items()]
-        monkeypatch.setattr(stream, "loaded", lambda group, strict: entries)
+        monkeypatch.setattr(stream, "load_group", lambda group, strict: entries)
 
     return join
 
 
-def test_those_that_join_are_tried_before_that_of_the_protocol() -> None:
+def test_plugin_dialects_are_tried_before_the_protocol_dialect() -> None:
     assert [*DIALECTS] == ["triton", "mlserver"]
 
 
@@ -160,15 +162,15 @@ def test_those_that_join_are_tried_before_that_of_the_protocol() -> None:
         ("second", Taken, 'another dialect has the name "v2"'),
     ],
 )
-def test_one_that_cannot_be_used_is_left_out(joining, caplog, name: str, kind: object, reason: str) -> None:
+def test_unusable_dialect_is_skipped(joining, caplog, name: str, kind: object, reason: str) -> None:
     joining(esperanto=Esperanto, **{name: kind})
-    assert [*stream_dialects(strict=False)] == ["esperanto", "mlserver"]
+    assert [*load_stream_dialects(strict=False)] == ["esperanto", "mlserver"]
     assert reason in caplog.text
     with pytest.raises(InvalidSettings, match="package p"):
-        stream_dialects(strict=True)
+        load_stream_dialects(strict=True)
 
 
-async def test_a_setting_that_names_one_which_was_left_out_is_an_error(joining) -> None:
+async def test_setting_with_a_skipped_dialect_is_an_error(joining) -> None:
     joining()
     service = stream.StreamService(FullDataPlane(), Defaults())
     service._default = "triton"
@@ -176,7 +178,7 @@ async def test_a_setting_that_names_one_which_was_left_out_is_an_error(joining) 
         await service.ModelStreamInfer(Exchange(message(id="i")))
 
 
-async def test_a_dialect_is_a_class_and_a_line_of_registration(joining) -> None:
+async def test_dialect_needs_a_class_and_one_registration_line(joining) -> None:
     joining(esperanto=Esperanto)
     exchange = Exchange(message(id="i", parameters={"verda": {"bool_param": True}}))
     await stream.StreamService(FullDataPlane(), Defaults()).ModelStreamInfer(exchange)

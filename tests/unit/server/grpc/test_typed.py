@@ -50,7 +50,7 @@ def app_of(*names: str, service: str = "shop.Prices") -> App:
     return app
 
 
-async def test_a_call_takes_and_returns_bytes() -> None:
+async def test_typed_call_takes_and_returns_bytes() -> None:
     async with Application(app_of("add"), cloudevents_headers=True) as application:
         rpc = typed(application).find("/shop.Prices/PredictAdd")
         context = Context()
@@ -64,7 +64,7 @@ async def test_a_call_takes_and_returns_bytes() -> None:
         )
 
 
-async def test_the_clients_deadline_ends_the_call() -> None:
+async def test_client_deadline_ends_the_call() -> None:
     app = App()
 
     @app.model
@@ -78,7 +78,7 @@ async def test_the_clients_deadline_ends_the_call() -> None:
         assert caught.value.code is StatusCode.DEADLINE_EXCEEDED
 
 
-async def test_apps_with_the_same_service_serve_one() -> None:
+async def test_apps_with_the_same_service_serve_one_rpc() -> None:
     async with Application([app_of("a"), app_of("b"), app_of("c", service="Alone")]) as application:
         services = typed(application)
         assert [*services.names] == ["Alone", "shop.Prices"]
@@ -95,16 +95,16 @@ def _has(pool: Any, service: str) -> bool:
         return False
 
 
-async def test_of_two_rpcs_of_one_name_the_second_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_duplicate_rpc_name_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         async with Application([app_of("my-model"), app_of("my_model")]) as application:
             services = typed(application)
             rpc = services.find("/shop.Prices/PredictMyModel")
             assert await rpc.serve(b"\x08\x02", Context()) == b"\x08\x03"
-    assert "model my_model has no typed RPC: model my-model has one of the same name" in caplog.text
+    assert "model my_model has no typed RPC: model my-model has an RPC with the same name" in caplog.text
 
 
-async def test_only_the_version_of_calls_without_a_version_has_a_typed_rpc() -> None:
+async def test_only_the_default_version_has_a_typed_rpc() -> None:
     app = App()
 
     @app.model("add", version="9")
@@ -120,7 +120,7 @@ async def test_only_the_version_of_calls_without_a_version_has_a_typed_rpc() -> 
         assert await rpc.serve(b"\x0a\x01x", Context()) == b"\x0a\x01x"
 
 
-async def test_unchanged_rpcs_stay_when_models_come_and_go() -> None:
+async def test_unchanged_rpcs_are_kept_when_models_change() -> None:
     async with Application(app_of("a", "b"), allow_open_repository=True) as application:
         services = typed(application)
         before = services.find("/shop.Prices/PredictA")
@@ -138,7 +138,7 @@ async def test_unchanged_rpcs_stay_when_models_come_and_go() -> None:
         assert line.endswith(" 2.0")
 
 
-async def test_until_models_are_loaded_calls_are_unavailable() -> None:
+async def test_calls_are_unavailable_until_models_load() -> None:
     application = Application(app_of("add"))
     services = typed(application)
     rpc = services.find("/shop.Prices/PredictAdd")
@@ -151,7 +151,7 @@ async def test_until_models_are_loaded_calls_are_unavailable() -> None:
         assert services.find("/shop.Prices/PredictOther") is None
 
 
-async def test_models_that_are_no_functions_have_none() -> None:
+async def test_only_functions_have_typed_rpcs() -> None:
     class Echo(MLModel):
         async def predict(self, payload: Any) -> Any:
             return payload
@@ -164,12 +164,12 @@ async def test_models_that_are_no_functions_have_none() -> None:
 @pytest.mark.parametrize(
     "service", ["", "a b", "a..b", ".a", "1a", "grpc.health.v1.Health", "inference.X", "ü.B"]
 )
-def test_a_wrong_name_of_a_service_is_refused(service: str) -> None:
+def test_invalid_service_name_is_refused(service: str) -> None:
     with pytest.raises(InvalidSettings, match="is no name of a gRPC service"):
         App(service=service)
 
 
-async def test_a_refusal_of_a_typed_rpc_is_in_the_audit_log(tmp_path: Path) -> None:
+async def test_refused_typed_rpc_is_in_the_audit_log(tmp_path: Path) -> None:
     log = tmp_path / "audit.jsonl"
     async with Application(app_of("a"), audit_log=str(log)) as application:
         application._backend.rpcs.find("/shop")
@@ -180,7 +180,7 @@ async def test_a_refusal_of_a_typed_rpc_is_in_the_audit_log(tmp_path: Path) -> N
     assert [(line["operation"], line["model"], line["status"]) for line in lines] == [("infer", "a", 400)]
 
 
-async def test_a_refusal_of_a_typed_stream_is_in_the_audit_log(tmp_path: Path) -> None:
+async def test_refused_typed_stream_is_in_the_audit_log(tmp_path: Path) -> None:
     app, log = App(service="shop.Prices"), tmp_path / "audit.jsonl"
 
     @app.model

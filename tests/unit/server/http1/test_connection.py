@@ -87,32 +87,32 @@ def loop(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize("first", [70_000, 100_000])
-def test_a_body_that_nobody_reads_does_not_stop_the_connection(loop: Any, first: int) -> None:
+def test_unread_body_does_not_block_the_connection(loop: Any, first: int) -> None:
     head = b"POST /refused" + HOST + b"Content-Length: 100000\r\n\r\n"
     parts = [head + b"x" * first, b"x" * (100_000 - first) + LAST]
     assert answered(loop, *parts) == b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\nno" + ENDS
 
 
-def test_the_server_alone_frames_a_response(loop: Any) -> None:
+def test_response_framing_is_set_by_the_server(loop: Any) -> None:
     response = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
     assert answered(loop, b"GET /encoded" + HOST + b"\r\n" + LAST) == response + ENDS
     assert b"chunked" not in answered(loop, b"GET /encoded HTTP/1.0\r\n\r\n")
 
 
-def test_a_304_may_say_how_long_its_body_would_be(loop: Any) -> None:
+def test_a_304_response_may_have_content_length(loop: Any) -> None:
     response = b"HTTP/1.1 304 Not Modified\r\ncontent-length: 20\r\n\r\n"
     assert answered(loop, b"GET /unmodified" + HOST + b"\r\n" + LAST) == response + ENDS
 
 
 @pytest.mark.parametrize("path", [b"/listening", b"/refused"])
-def test_no_100_continue_comes_behind_the_beginning_of_a_response(loop: Any, path: bytes) -> None:
+def test_no_100_continue_is_sent_after_the_response_starts(loop: Any, path: bytes) -> None:
     sent = b"POST " + path + HOST + b"Expect: 100-continue\r\nContent-Length: 5\r\n\r\n"
     received = answered(loop, sent)
     assert b"100 Continue" not in received
     assert b"connection: close\r\n" in received
 
 
-def test_a_client_of_http_1_0_gets_no_100_continue(loop: Any) -> None:
+def test_http_1_0_client_gets_no_100_continue(loop: Any) -> None:
     sent = b"POST /echo HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello"
     assert answered(loop, sent).startswith(b"HTTP/1.1 200 ")
     sent = (
@@ -121,7 +121,7 @@ def test_a_client_of_http_1_0_gets_no_100_continue(loop: Any) -> None:
     assert answered(loop, sent).startswith(b"HTTP/1.1 100 ")
 
 
-def test_an_empty_line_behind_a_body_may_come_in_two_parts(loop: Any) -> None:
+def test_blank_line_after_body_may_arrive_in_two_parts(loop: Any) -> None:
     sent = b"POST /echo" + HOST + b"Content-Length: 1\r\n\r\nx\r"
     assert answered(loop, sent, b"\n" + LAST).endswith(b"\r\n\r\nx" + ENDS)
 
@@ -144,19 +144,19 @@ class Reader:
         self.aborted = True
 
 
-def test_a_client_that_reads_slowly_is_not_dropped_before_it_stops() -> None:
+def test_slow_reader_is_not_dropped_until_it_stops() -> None:
     reader, watch = Reader(), Watch(PortLimits(100, 10, 10, 30, 2))
     for now in range(20):
         reader.unsent -= 1000
-        watch.look(reader, float(now))  # type: ignore[arg-type]
+        watch.enforce_limits(reader, float(now))  # type: ignore[arg-type]
     assert not reader.aborted
     for now in range(20, 24):
-        watch.look(reader, float(now))  # type: ignore[arg-type]
+        watch.enforce_limits(reader, float(now))  # type: ignore[arg-type]
     assert reader.aborted
 
 
 @pytest.mark.parametrize(("fixed", "asked"), [(True, 1), (False, 3)])
-def test_a_target_is_looked_up_again_unless_it_is_fixed(loop: Any, fixed: bool, asked: int) -> None:
+def test_target_is_looked_up_again_unless_it_is_static(loop: Any, fixed: bool, asked: int) -> None:
     targets: list[bytes] = []
     read: list[object] = []
 

@@ -3,7 +3,7 @@
 import pytest
 
 from inferstream.server.connections import SCOPE_KEY, OwnConnection
-from inferstream.server.http1.cycle import scope_of
+from inferstream.server.http1.cycle import build_scope
 from inferstream.server.http1.heads import RequestRefused, parse_head
 
 
@@ -13,9 +13,9 @@ class Connection(OwnConnection):
     server = ("127.0.0.1", 80)
 
 
-def test_a_scope_has_the_path_as_it_is_meant_and_as_it_was_sent() -> None:
+def test_scope_has_decoded_and_raw_path() -> None:
     connection = Connection()
-    scope = scope_of(connection, parse_head(b"GET /a%20b?c=%64 HTTP/1.1\r\nHost: x\r\n\r\n"))
+    scope = build_scope(connection, parse_head(b"GET /a%20b?c=%64 HTTP/1.1\r\nHost: x\r\n\r\n"))
     assert (scope["path"], scope["raw_path"], scope["query_string"]) == ("/a b", b"/a%20b", b"c=%64")
     assert (scope["client"], scope["server"], scope["scheme"]) == (
         Connection.client,
@@ -26,9 +26,9 @@ def test_a_scope_has_the_path_as_it_is_meant_and_as_it_was_sent() -> None:
     assert scope[SCOPE_KEY] is connection
 
 
-def test_a_target_that_is_no_url_is_refused() -> None:
+def test_invalid_target_is_refused() -> None:
     head = parse_head(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     head.target = b"http://"
     with pytest.raises(RequestRefused) as refused:
-        scope_of(Connection(), head)
+        build_scope(Connection(), head)
     assert refused.value.status == 400

@@ -36,7 +36,7 @@ class Connection:
     def shutdown(self) -> None: ...
 
 
-def test_the_oldest_of_too_many_connections_is_refused() -> None:
+def test_oldest_excess_connection_is_refused() -> None:
     places = Places(2)
     held = [Connection() for _ in range(2)]
     assert all(places.enter(each) for each in held)
@@ -46,12 +46,12 @@ def test_the_oldest_of_too_many_connections_is_refused() -> None:
     assert not any(each.ends for each in (*held, *beyond[1:]))
 
 
-async def test_a_port_is_empty_when_its_last_connection_has_left() -> None:
+async def test_port_is_empty_after_its_last_connection_closes() -> None:
     places, connection = Places(2), Connection()
     places.enter(connection)
-    places.become(connection, other := Connection())
+    places.replace(connection, other := Connection())
     places.leave(other)
-    await places.empty()
+    await places.wait_until_empty()
 
 
 @pytest.mark.parametrize(
@@ -64,45 +64,45 @@ async def test_a_port_is_empty_when_its_last_connection_has_left() -> None:
         ({"serving": True, "blocked": True}, 5, "abort"),
     ],
 )
-def test_each_state_has_its_time(state: dict[str, bool], limit: float, end: str) -> None:
+def test_each_state_has_its_timeout(state: dict[str, bool], limit: float, end: str) -> None:
     watch, connection = Watch(LIMITS), Connection(**state)
-    watch.look(connection, 100.0)
-    watch.look(connection, 100.0 + limit)
+    watch.enforce_limits(connection, 100.0)
+    watch.enforce_limits(connection, 100.0 + limit)
     assert connection.ends == []
-    watch.look(connection, 100.1 + limit)
+    watch.enforce_limits(connection, 100.1 + limit)
     assert connection.ends == [end]
 
 
 @pytest.mark.parametrize("state", [{"serving": True}, {"serving": True, "blocked": True, "streaming": True}])
-def test_who_serves_may_take_all_day(state: dict[str, bool]) -> None:
+def test_serving_connection_has_no_timeout(state: dict[str, bool]) -> None:
     watch, connection = Watch(LIMITS), Connection(**state)
-    watch.look(connection, 0.0)
-    watch.look(connection, 1e6)
+    watch.enforce_limits(connection, 0.0)
+    watch.enforce_limits(connection, 1e6)
     assert connection.ends == []
 
 
-def test_a_connection_that_waits_for_something_else_has_its_time_again() -> None:
+def test_timeout_restarts_after_waiting_for_something_else() -> None:
     watch, connection = Watch(LIMITS), Connection(fresh=True)
-    watch.look(connection, 0.0)
+    watch.enforce_limits(connection, 0.0)
     watch.since = None
-    watch.look(connection, 11.0)
+    watch.enforce_limits(connection, 11.0)
     assert connection.ends == []
 
 
-def test_a_fast_beginning_of_a_body_does_not_pay_for_a_stall() -> None:
+def test_fast_start_of_a_body_does_not_excuse_a_stall() -> None:
     watch, connection = Watch(LIMITS), Connection(receiving=True)
-    watch.look(connection, 100.0)
+    watch.enforce_limits(connection, 100.0)
     connection.received = 60_000_000
-    watch.look(connection, 101.0)
-    watch.look(connection, 121.0)
+    watch.enforce_limits(connection, 101.0)
+    watch.enforce_limits(connection, 121.0)
     assert not connection.ends
-    watch.look(connection, 121.1)
+    watch.enforce_limits(connection, 121.1)
     assert connection.ends == ["time out"]
 
 
-def test_a_body_that_comes_steadily_may_take_long() -> None:
+def test_steady_upload_has_no_time_limit() -> None:
     watch, connection = Watch(LIMITS), Connection(receiving=True)
     for second in range(600):
         connection.received = second * SLOWEST_BYTES_PER_SECOND
-        watch.look(connection, 100.0 + second)
+        watch.enforce_limits(connection, 100.0 + second)
     assert not connection.ends

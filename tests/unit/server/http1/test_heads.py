@@ -9,7 +9,7 @@ def head(*lines: str, first: str = "POST /a?b HTTP/1.1") -> bytes:
     return "\r\n".join((first, "Host: localhost", *lines, "", "")).encode("latin-1")
 
 
-def test_a_head_says_how_its_body_is_framed() -> None:
+def test_head_defines_body_framing() -> None:
     found = parse_head(head("Content-Length: 12", "X-A: b"))
     assert (found.method, found.target, found.version) == (b"POST", b"/a?b", "1.1")
     assert (found.length, found.chunked, found.keep_alive, found.expects, found.upgrade) == (
@@ -34,11 +34,11 @@ def test_a_head_says_how_its_body_is_framed() -> None:
         (head("Connection: keep-alive", first="GET / HTTP/1.0"), False),
     ],
 )
-def test_a_connection_is_kept_only_by_1_1_and_unless_the_client_closes(data: bytes, keep_alive: bool) -> None:
+def test_keep_alive_requires_http_1_1_without_close(data: bytes, keep_alive: bool) -> None:
     assert parse_head(data).keep_alive is keep_alive
 
 
-def test_an_upgrade_needs_both_headers() -> None:
+def test_upgrade_needs_both_headers() -> None:
     assert parse_head(head("Upgrade: WebSocket", "Connection: keep-alive, Upgrade")).upgrade == b"websocket"
     assert parse_head(head("Upgrade: websocket")).upgrade is None
 
@@ -46,12 +46,12 @@ def test_an_upgrade_needs_both_headers() -> None:
 @pytest.mark.parametrize(
     "lines", [["X: y"] * MAX_HEADERS, ["Transfer-Encoding: gzip, chunked"], ["Host: other"]]
 )
-def test_some_heads_are_refused(lines: list[str]) -> None:
+def test_malformed_heads_are_refused(lines: list[str]) -> None:
     with pytest.raises(RequestRefused):
         parse_head(head(*lines))
 
 
-def test_only_a_client_of_1_0_may_leave_its_host_out() -> None:
+def test_only_http_1_0_client_may_omit_host() -> None:
     with pytest.raises(RequestRefused, match="has no Host header") as refused:
         parse_head(b"GET /v2/health/live HTTP/1.1\r\n\r\n")
     assert refused.value.status == 400
@@ -62,11 +62,11 @@ def test_only_a_client_of_1_0_may_leave_its_host_out() -> None:
 @pytest.mark.parametrize(
     "data", [b"G", b"GET", b"GET /", b"M-SEARCH * HT", b"GET / HTTP/1.1\r\nA: b\r", b"OPTIONS "]
 )
-def test_the_beginning_of_a_head_waits_for_its_end(data: bytes) -> None:
+def test_partial_head_waits_for_its_end(data: bytes) -> None:
     check_beginning(data)
 
 
 @pytest.mark.parametrize("data", [b"\x16\x03", b"get /", b"GET / HTTP/1.1\n", b"{", b" GET /", b"X" * 40])
-def test_what_can_become_no_head_is_refused_at_once(data: bytes) -> None:
+def test_invalid_partial_head_is_refused_immediately(data: bytes) -> None:
     with pytest.raises(RequestRefused):
         check_beginning(data)

@@ -23,17 +23,17 @@ def read(pieces: list[bytes]) -> list[bytes]:
     """The bodies of all requests in these pieces."""
     incoming, bodies = IncomingBytes(), []
     for piece in pieces:
-        if incoming.in_body and incoming.part(piece):
+        if incoming.in_body and incoming.count_part(piece):
             bodies[-1] += piece
             continue
         incoming.unread += piece
         while incoming.unread:
             if incoming.in_body:
-                found_pieces = incoming.body()
+                found_pieces = incoming.take_body()
                 bodies[-1] += b"".join(found_pieces)
                 if incoming.in_body and not found_pieces:
                     break
-            elif (found := incoming.head()) is not None:
+            elif (found := incoming.take_head()) is not None:
                 incoming.expect(found[0])
                 incoming.keep(*found)
                 bodies.append(b"")
@@ -45,7 +45,9 @@ def read(pieces: list[bytes]) -> list[bytes]:
 
 
 @given(BODIES, st.data())
-def test_cuts_change_nothing(requests: list[tuple[bool, bytes, bool]], data: st.DataObject) -> None:
+def test_chunk_boundaries_do_not_matter(
+    requests: list[tuple[bool, bytes, bool]], data: st.DataObject
+) -> None:
     whole = b"\r\n".join(sent(*request) for request in requests)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
     pieces = [whole[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
@@ -53,13 +55,13 @@ def test_cuts_change_nothing(requests: list[tuple[bool, bytes, bool]], data: st.
 
 
 @given(BODIES)
-def test_a_byte_at_a_time_changes_nothing(requests: list[tuple[bool, bytes, bool]]) -> None:
+def test_single_byte_chunks_do_not_matter(requests: list[tuple[bool, bytes, bool]]) -> None:
     whole = b"".join(sent(*request) for request in requests)
     assert read([bytes([byte]) for byte in whole]) == [body for _, body, _ in requests]
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_do_more_than_be_refused(data: bytes) -> None:
+def test_arbitrary_bytes_are_at_most_refused(data: bytes) -> None:
     for before in (b"", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"):
         try:
             read([before + data])
@@ -67,19 +69,19 @@ def test_no_bytes_do_more_than_be_refused(data: bytes) -> None:
             pass
 
 
-def test_a_head_that_comes_again_is_not_parsed_again() -> None:
+def test_repeated_head_is_parsed_once() -> None:
     incoming = IncomingBytes()
     request = sent(False, b"abc", False)
     incoming.unread += request
-    found = incoming.head()
+    found = incoming.take_head()
     assert found is not None
     incoming.keep(*found)
     incoming.expect(found[0])
-    assert incoming.body() == [b"abc"]
-    assert incoming.again(request.replace(b"abc", b"xyz")) == b"xyz"
+    assert incoming.take_body() == [b"abc"]
+    assert incoming.match_known(request.replace(b"abc", b"xyz")) == b"xyz"
     for other in (request + b"x", request[:-1], request.replace(b"POST", b"QUIT")):
-        assert incoming.again(other) is None
+        assert incoming.match_known(other) is None
     incoming.unread += request
-    again = incoming.head()
+    again = incoming.take_head()
     assert again is not None
     assert again[0] is found[0]

@@ -63,7 +63,7 @@ async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Port]:
     await made.port.stop()
 
 
-async def test_a_stop_lets_a_response_finish_and_takes_no_more_connections(served: Port) -> None:
+async def test_stop_finishes_responses_and_accepts_no_connections(served: Port) -> None:
     async with asyncio.timeout(20):
         reader, writer = await served.connect()
         idle, idle_writer = await served.connect()
@@ -84,7 +84,7 @@ async def test_a_stop_lets_a_response_finish_and_takes_no_more_connections(serve
     assert not served.app.cancelled
 
 
-async def test_a_response_that_does_not_come_is_given_up(
+async def test_pending_response_is_abandoned_after_the_timeout(
     served: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LAST_WORDS", 0.01)
@@ -100,7 +100,7 @@ async def test_a_response_that_does_not_come_is_given_up(
     assert served.app.cancelled
 
 
-async def test_a_port_that_never_started_stops() -> None:
+async def test_unstarted_port_can_be_stopped() -> None:
     port = Port()
     await port.port.stop()
     assert port.port.scheme == "http"

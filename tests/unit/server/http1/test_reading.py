@@ -28,7 +28,7 @@ class Transport:
         return self._sock
 
 
-async def test_the_last_reason_lets_reading_resume() -> None:
+async def test_reading_resumes_after_the_last_pause_reason_is_released() -> None:
     transport, resumed = Transport(), asyncio.Event()
     reading = Reading(transport, resumed.set)  # type: ignore[arg-type]
     reading.hold("a")
@@ -41,7 +41,7 @@ async def test_the_last_reason_lets_reading_resume() -> None:
     assert transport.log == ["pause", "resume"]
 
 
-async def test_what_has_arrived_is_taken_before_more_is_read() -> None:
+async def test_buffered_data_is_consumed_before_reading_more() -> None:
     transport, taken = Transport(), []
 
     def take() -> None:
@@ -58,7 +58,7 @@ async def test_what_has_arrived_is_taken_before_more_is_read() -> None:
     assert (transport.log, taken) == (["pause", "resume"], [0, 1, 2])
 
 
-def test_another_protocol_gets_a_transport_that_reads() -> None:
+def test_upgraded_protocol_gets_a_reading_transport() -> None:
     async def hand_over() -> None:
         transport = Transport()
         reading = Reading(transport, lambda: None)  # type: ignore[arg-type]
@@ -72,7 +72,7 @@ def test_another_protocol_gets_a_transport_that_reads() -> None:
     asyncio.run(hand_over())
 
 
-async def test_a_client_that_leaves_meanwhile_is_seen() -> None:
+async def test_disconnect_is_detected_while_paused() -> None:
     ours, theirs = socket.socketpair()
     with ours:
         transport = Transport(ours)

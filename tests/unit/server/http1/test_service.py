@@ -24,7 +24,7 @@ class Transport:
 
 
 @pytest.mark.parametrize(("chosen", "speaks"), [("h2", True), ("http/1.1", False), (None, False)])
-def test_a_client_chooses_http_2_in_its_handshake(chosen: str | None, speaks: bool) -> None:
+def test_http_2_is_negotiated_in_the_handshake(chosen: str | None, speaks: bool) -> None:
     state = PortState(Service(app), PortLimits(1, 1, 1, 1, 1), Openings([], False), "https")
     transport: Any = Transport(chosen)
     assert not state.chose_http2(transport)  # the port speaks HTTP/1 alone
@@ -32,7 +32,7 @@ def test_a_client_chooses_http_2_in_its_handshake(chosen: str | None, speaks: bo
     assert state.chose_http2(transport) is speaks
 
 
-def test_a_service_serves_nothing_directly_unless_it_says_so() -> None:
+def test_direct_serving_is_opt_in() -> None:
     service = Service(app)
     assert service.direct_bytes < 0
     assert service.route(b"/") is None

@@ -84,18 +84,18 @@ class Echo:
         self.ended = self.is_lost = False
         self._kept = 0
 
-    def received(self, data: bytes, end: bool) -> None:
+    def receive_data(self, data: bytes, end: bool) -> None:
         assert not self.ended, "bytes after the end"
         assert not self.is_lost, "bytes for a request that is lost"
         self.body += data
         self.ended = end
         if self.silent:
-            self.stream.consumed(len(data))
+            self.stream.return_credit(len(data))
             return
         if self.path == b"/late":  # gives the window back at the end
             self._kept += len(data)
         else:
-            self.stream.consumed(len(data))
+            self.stream.return_credit(len(data))
         if self.path == b"/stream":
             if not self.stream.responded:
                 self.stream.open(HEAD)
@@ -103,10 +103,10 @@ class Echo:
             if end:
                 self.stream.finish(TRAILERS)
         elif end:
-            self.stream.consumed(self._kept)
+            self.stream.return_credit(self._kept)
             self.stream.respond(HEAD, b"", bytes(self.body), TRAILERS)
 
-    def overdue(self) -> None:
+    def time_out(self) -> None:
         raise AssertionError("nobody looks at the time")
 
     def lost(self) -> None:
@@ -135,7 +135,7 @@ class Served:
             stream.finish(HEAD)
             return None
         if end:
-            echo.received(b"", True)
+            echo.receive_data(b"", True)
         return echo
 
     def _too_large(self, stream: Stream) -> None:

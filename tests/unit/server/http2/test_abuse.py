@@ -39,14 +39,14 @@ def reason(written: bytes) -> str | None:
     return None
 
 
-async def test_the_body_of_a_request_does_not_pay_for_its_reset() -> None:
+async def test_request_body_does_not_offset_its_reset() -> None:
     served = began()
     written = b"".join(served.feed(call(id) + reset(id)) for id in range(1, 2001, 2))
     assert reason(written) == "too many requests were reset"
     served.leave()  # no call is forgotten, that of the last reset included
 
 
-async def test_responses_pay_for_resets() -> None:
+async def test_responses_offset_resets() -> None:
     served = began(MAX_FRAME_SIZE=16_384)
     for id in range(1, 16_000, 8):
         written = served.feed(call(id) + call(id + 2) + call(id + 4) + frames.headers(id + 6, HEAD, False))
@@ -54,28 +54,28 @@ async def test_responses_pay_for_resets() -> None:
 
 
 @pytest.mark.parametrize("streams", [50, 400])
-async def test_a_window_is_not_offered_to_streams_that_wait_for_their_own(
+async def test_connection_window_is_not_offered_to_streams_waiting_for_their_own(
     streams: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served = began(INITIAL_WINDOW_SIZE=0)
     for id in range(1, 2 * streams, 2):
         served.feed(call(id))
     asked = 0
-    progress = Stream.progress
+    progress = Stream.take_data
 
     def counted(self: Stream, most: int, into: list) -> int:
         nonlocal asked
         asked += 1
         return progress(self, most, into)
 
-    monkeypatch.setattr(Stream, "progress", counted)
+    monkeypatch.setattr(Stream, "take_data", counted)
     served.feed(frames.window_update(0, 1) * 100)
     assert asked == 0
     written = list(read_frames(served.feed(frames.window_update(5, 100))))
     assert [(kind, stream) for kind, _, stream, _ in written] == [(frames.DATA, 5), (frames.HEADERS, 5)]
 
 
-async def test_streams_take_turns_at_the_window_of_the_connection() -> None:
+async def test_streams_share_the_connection_window() -> None:
     served = began(INITIAL_WINDOW_SIZE=2**31 - 1)
     body = b"b" * 200_000
     for id in (1, 3, 5):
@@ -91,7 +91,7 @@ async def test_streams_take_turns_at_the_window_of_the_connection() -> None:
     assert sent == {1: 4000, 3: 4000, 5: 4000}
 
 
-async def test_small_responses_stay_within_the_window_of_the_connection() -> None:
+async def test_small_responses_stay_within_the_connection_window() -> None:
     served = began(INITIAL_WINDOW_SIZE=2**31 - 1)
     written = b"".join(served.feed(call(id, b"b" * 10_000)) for id in range(1, 21, 2))
     sent = sum(len(payload) for kind, _, _, payload in read_frames(written) if kind == frames.DATA)
@@ -102,7 +102,7 @@ async def test_small_responses_stay_within_the_window_of_the_connection() -> Non
     assert not served.connection.streams
 
 
-async def test_settings_have_a_limit_of_their_own() -> None:
+async def test_settings_frames_have_their_own_limit() -> None:
     served = began()
     written = b""
     for size in range(200):
@@ -110,14 +110,14 @@ async def test_settings_have_a_limit_of_their_own() -> None:
     assert reason(written) == "too many SETTINGS"
 
 
-async def test_a_client_that_has_said_goodbye_makes_no_calls_without_end() -> None:
+async def test_client_after_goaway_cannot_make_endless_calls() -> None:
     served = began()
     served.feed(frames.headers(1, HEAD, False) + frames.goaway(0, 0, ""))
     written = b"".join(served.feed(frames.headers(id, HEAD, True)) for id in range(3, 6003, 2))
     assert reason(written) == "too many frames without use"
 
 
-async def test_a_frame_that_is_incomplete_is_not_late_because_of_the_one_before() -> None:
+async def test_frame_timeout_restarts_for_each_frame() -> None:
     """A client that sends without a pause may leave the end of every read in the middle of a frame."""
     served = Served()
     now = 100.0
@@ -138,7 +138,7 @@ async def test_a_frame_that_is_incomplete_is_not_late_because_of_the_one_before(
         assert served.connection.partial_since == began_at
 
 
-async def test_a_header_block_is_late_however_many_frames_it_has() -> None:
+async def test_header_block_timeout_spans_all_its_frames() -> None:
     served = Served()
     now = 100.0
     served.connection.clock = lambda: now
@@ -151,7 +151,7 @@ async def test_a_header_block_is_late_however_many_frames_it_has() -> None:
     assert served.connection.partial_since == 101
 
 
-async def test_a_client_whose_frames_take_long_lets_others_have_a_turn(
+async def test_expensive_frames_do_not_starve_other_clients(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     times = iter((0, 0.001, 10, 20))
@@ -176,7 +176,7 @@ class Sink(asyncio.Protocol):
         self.ended.set_result(exc)
 
 
-async def test_a_client_that_goes_on_sending_reads_why_its_connection_ended() -> None:
+async def test_client_that_keeps_sending_can_read_the_error() -> None:
     """The server's socket has unread bytes then, and closing it would reset the connection."""
     loop = asyncio.get_running_loop()
     lost = loop.create_future()

@@ -172,7 +172,7 @@ def step(client: Client, kind: str, values: tuple) -> None:
 
 @examples(200)
 @given(st.sampled_from([None, 0, 10, 1000]), STEPS, st.booleans(), st.randoms(use_true_random=False))
-def test_a_valid_conversation(window: int | None, steps: list, read: bool, random) -> None:
+def test_valid_conversation(window: int | None, steps: list, read: bool, random) -> None:
     """Whatever a valid client does, in whatever pieces: what it gets is valid, and every response is whole."""
 
     def converse() -> None:
@@ -302,7 +302,7 @@ def judge(data: bytes, pieces: list[bytes]) -> None:
 
 @examples(300)
 @given(FRAMES, st.randoms(use_true_random=False))
-def test_any_frames(sent: list, random) -> None:
+def test_arbitrary_frames(sent: list, random) -> None:
     data = START + b"".join(frames.frame(*each) for each in sent)
     in_a_loop(lambda: judge(data, cut(data, random)))
 
@@ -323,7 +323,7 @@ def refused_by_h2(data: bytes) -> bool:
 
 @examples(300)
 @given(FRAMES)
-def test_what_h2_refuses_and_accepts(sent: list) -> None:
+def test_accepts_and_refuses_the_same_as_h2(sent: list) -> None:
     """Up to the first frame that either refuses. The package takes the reset of a stream that never was."""
 
     def compare() -> None:
@@ -347,7 +347,7 @@ def test_what_h2_refuses_and_accepts(sent: list) -> None:
 
 @examples(200)
 @given(STEPS, st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), max_size=4), st.data())
-def test_a_damaged_conversation(steps: list, damage: list, data: st.DataObject) -> None:
+def test_corrupted_conversation(steps: list, damage: list, data: st.DataObject) -> None:
     client = Client()
     for kind, *values in steps:
         step(client, kind, tuple(values))
@@ -363,6 +363,6 @@ def test_a_damaged_conversation(steps: list, damage: list, data: st.DataObject) 
 
 
 @given(st.binary(max_size=60), st.booleans())
-def test_any_bytes(data: bytes, begun: bool) -> None:
+def test_arbitrary_bytes(data: bytes, begun: bool) -> None:
     sent = START + data if begun else data
     in_a_loop(lambda: judge(sent, [sent]))

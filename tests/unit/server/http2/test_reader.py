@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from inferstream.server.http2 import frames, reader
 from inferstream.server.http2.errors import ConnectionFault
 from inferstream.server.http2.limits import Http2Limits
-from inferstream.server.http2.reader import MOST_CONTINUATIONS, FrameReader
+from inferstream.server.http2.reader import MAX_CONTINUATIONS, FrameReader
 from inferstream.server.http2.settings import settings_frame
 
 SETTINGS = settings_frame({})
@@ -75,7 +75,7 @@ EXPECTED = [
 
 
 @given(st.lists(st.integers(1, 30), max_size=30))
-def test_frames_come_out_of_bytes_in_any_pieces(cuts: list[int]) -> None:
+def test_frames_are_read_from_arbitrary_chunks(cuts: list[int]) -> None:
     whole, pieces = BEGIN + STREAM, []
     for cut in cuts:
         pieces.append(whole[:cut])
@@ -86,13 +86,13 @@ def test_frames_come_out_of_bytes_in_any_pieces(cuts: list[int]) -> None:
     assert not made.waits_for_more
 
 
-def test_what_is_no_preface_is_refused_at_its_first_wrong_byte() -> None:
+def test_invalid_preface_is_refused_at_its_first_wrong_byte() -> None:
     made = Read()
     assert made.read(frames.PREFACE[:5])
     assert not made.read(b"GET / HTTP/1.1")
 
 
-def test_a_large_body_is_not_copied() -> None:
+def test_large_body_is_not_copied() -> None:
     views: list[type] = []
 
     class Views(Read):
@@ -115,23 +115,23 @@ def test_a_large_body_is_not_copied() -> None:
         (frames.frame(frames.CONTINUATION, 0, 1, b""), "CONTINUATION continues nothing"),
         (frames.frame(frames.HEADERS, 0, 1, b"a") + SETTINGS, "another frame interrupts a header block"),
         (frames.frame(frames.HEADERS, 0, 1, b"a") + frames.frame(frames.DATA, 0, 1, b""), "DATA comes before its time"),
-        (frames.frame(frames.HEADERS, 0, 1, b"a") + frames.frame(frames.CONTINUATION, 0, 1, b"") * MOST_CONTINUATIONS, "a header block is too large"),
+        (frames.frame(frames.HEADERS, 0, 1, b"a") + frames.frame(frames.CONTINUATION, 0, 1, b"") * MAX_CONTINUATIONS, "a header block is too large"),
         (frames.frame(frames.DATA, 0, 1, bytes(101)), "a frame is larger than MAX_FRAME_SIZE"),
         (frames.frame(0x77, 0, 1, bytes(101)), "a frame is larger than MAX_FRAME_SIZE"),
     ],
 )  # fmt: skip
-def test_a_fault_is_told_to_the_client(data: bytes, reason: str) -> None:
+def test_client_receives_the_connection_error(data: bytes, reason: str) -> None:
     with pytest.raises(ConnectionFault) as fault:
         read(data, max_frame=100)
     assert fault.value.reason == reason
 
 
-def test_the_first_frame_is_settings() -> None:
+def test_first_frame_must_be_settings() -> None:
     with pytest.raises(ConnectionFault, match="the first frame is not SETTINGS"):
         Read().read(frames.PREFACE + frames.frame(0x77, 0, 0, b""))
 
 
-def test_a_frame_in_pieces_advances_at_its_end() -> None:
+def test_partial_frame_counts_as_progress_at_its_end() -> None:
     made = Read()
     made.read(BEGIN)
     assert made.advanced

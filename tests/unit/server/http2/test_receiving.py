@@ -33,7 +33,7 @@ def unread(served: Served, stream: int) -> bytes:
     )
 
 
-async def test_streams_that_nobody_reads_leave_the_window_of_the_others_open() -> None:
+async def test_unread_streams_do_not_block_other_streams() -> None:
     served = opened()
     window = 400_000
     for stream in range(1, 13, 2):
@@ -41,7 +41,7 @@ async def test_streams_that_nobody_reads_leave_the_window_of_the_others_open() -
         assert window >= 100_000
 
 
-async def test_what_all_streams_keep_unread_is_bounded() -> None:
+async def test_unread_data_of_all_streams_is_bounded() -> None:
     served = opened()
     window, kept = 400_000, 0
     for stream in range(1, 99, 2):
@@ -51,10 +51,10 @@ async def test_what_all_streams_keep_unread_is_bounded() -> None:
         kept += 100_000
     assert kept + window <= LIMITS.max_held
     echo = served.echoes[1]
-    echo.stream.consumed(100_000)
+    echo.stream.return_credit(100_000)
     served.feed(b"")
     for other in (3, 5, 7):
-        served.echoes[other].stream.consumed(100_000)
+        served.echoes[other].stream.return_credit(100_000)
     window += offered(served.transport.take())
     assert window >= 100_000, "the window stays closed after the bytes were read"
 
@@ -65,11 +65,11 @@ class Kinds:
     def __init__(self) -> None:
         self.pieces: list[bytes | memoryview] = []
 
-    def received(self, data: bytes | memoryview, end: bool) -> None:
+    def receive_data(self, data: bytes | memoryview, end: bool) -> None:
         self.pieces.append(data)
 
 
-async def test_a_view_keeps_little_more_than_it_shows() -> None:
+async def test_memoryview_keeps_little_unused_memory() -> None:
     served = opened(Http2Limits())
     served.feed(frames.headers(1, BLOCK, False) + frames.headers(3, BLOCK, False))
     kept = [Kinds(), Kinds()]

@@ -8,7 +8,7 @@ from inferstream.server.http2.request import Request
 HEAD = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/a")]
 
 
-def test_a_head_has_pseudo_headers_and_fields() -> None:
+def test_request_head_has_pseudo_headers_and_fields() -> None:
     request = Request([*HEAD, (b":authority", b"x"), (b"content-length", b"12"), (b"te", b"trailers")])
     assert (request.method, request.scheme, request.path, request.authority) == (
         b"POST",
@@ -36,7 +36,7 @@ def test_a_head_has_pseudo_headers_and_fields() -> None:
         ([*HEAD, (b"content-length", b"-1")], "the content-length is no length"),
     ],
 )
-def test_a_malformed_head_ends_its_stream(headers: list[tuple[bytes, bytes]], reason: str) -> None:
+def test_malformed_head_ends_its_stream(headers: list[tuple[bytes, bytes]], reason: str) -> None:
     with pytest.raises(StreamFault) as fault:
         Request(headers)
     assert fault.value.reason == reason

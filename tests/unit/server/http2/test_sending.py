@@ -51,7 +51,7 @@ def kinds(written: bytes) -> list[tuple[int, int]]:
     return [(kind, stream) for kind, _, stream, _ in read_frames(written)]
 
 
-async def test_refusals_of_a_client_that_does_not_read_count_as_requests() -> None:
+async def test_refusals_to_a_nonreading_client_count_as_requests() -> None:
     served = opened(Http2Limits(max_streams=100))
     served.connection.pause_writing()
     for stream in range(1, 2001, 2):
@@ -62,7 +62,7 @@ async def test_refusals_of_a_client_that_does_not_read_count_as_requests() -> No
     assert served.connection.ending.keys() == {*served.connection.streams.values()}
 
 
-async def test_ends_that_wait_for_the_transport_come_when_the_client_reads() -> None:
+async def test_ends_waiting_for_the_transport_are_sent_when_the_client_reads() -> None:
     served = opened()
     served.connection.pause_writing()
     served.feed(frames.headers(1, request(b"/refuse"), True) + frames.headers(3, request(b"/refuse"), True))
@@ -73,7 +73,7 @@ async def test_ends_that_wait_for_the_transport_come_when_the_client_reads() -> 
     assert not served.connection.ending
 
 
-async def test_the_last_stream_of_a_connection_writes_at_once_what_was_gathered_too(
+async def test_last_stream_of_a_connection_flushes_pending_frames(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sending, "monotonic", lambda: 1.0)
@@ -91,7 +91,7 @@ async def test_the_last_stream_of_a_connection_writes_at_once_what_was_gathered_
     assert kinds(served.transport.take()) == [*written, (frames.HEADERS, 1), (frames.DATA, 3)]
 
 
-async def test_a_message_waits_for_the_transport_however_small() -> None:
+async def test_message_of_any_size_waits_for_the_transport() -> None:
     served = opened()
     served.connection.pause_writing()
     served.feed(call(1, b"/stream", b"small"))
@@ -100,7 +100,7 @@ async def test_a_message_waits_for_the_transport_however_small() -> None:
     assert kinds(served.transport.take()) == [(frames.HEADERS, 1), (frames.DATA, 1), (frames.HEADERS, 1)]
 
 
-async def test_a_message_is_sent_in_frames_that_the_client_accepts() -> None:
+async def test_message_is_split_into_frames_the_client_accepts() -> None:
     served = Served(silent=True)
     served.feed(frames.PREFACE + settings.settings_frame({}) + frames.headers(1, request(b"/"), False))
     stream = served.echoes[1].stream
@@ -112,7 +112,7 @@ async def test_a_message_is_sent_in_frames_that_the_client_accepts() -> None:
     assert sizes == [frames.SMALLEST_MAX_FRAME, 5]
 
 
-async def test_the_last_response_of_a_connection_that_drains_is_whole() -> None:
+async def test_last_response_of_a_draining_connection_is_complete() -> None:
     served = opened()
     written = served.feed(call(1, body=b"x" * BIG))
     served.connection.stop_accepting()
@@ -123,7 +123,7 @@ async def test_the_last_response_of_a_connection_that_drains_is_whole() -> None:
     assert served.transport.closed
 
 
-async def test_a_reset_follows_the_end_of_a_response_that_waited() -> None:
+async def test_reset_follows_the_end_of_a_delayed_response() -> None:
     served = opened()
     served.feed(frames.headers(1, request(b"/stream"), False))
     stream = served.echoes[1].stream
@@ -135,7 +135,7 @@ async def test_a_reset_follows_the_end_of_a_response_that_waited() -> None:
     assert [kind for kind, of in found if of == 1][-2:] == [frames.HEADERS, frames.RST_STREAM]
 
 
-async def test_a_client_with_a_small_table_is_told_once_that_ours_is_empty() -> None:
+async def test_client_with_small_table_gets_one_table_size_update() -> None:
     served = opened(HEADER_TABLE_SIZE=0)
     decoder = hpack.Decoder()
     decoder.max_allowed_table_size = 0
@@ -150,7 +150,7 @@ async def test_a_client_with_a_small_table_is_told_once_that_ours_is_empty() -> 
     assert [block[:1] == b"\x20" for block in blocks] == [True, False, False, False]
 
 
-async def test_streams_that_are_reset_do_not_stay_in_the_queue_of_the_window() -> None:
+async def test_reset_streams_leave_the_window_queue() -> None:
     served = opened()
     served.connection.send_window = 0
     for stream in range(1, 401, 2):
@@ -160,7 +160,7 @@ async def test_streams_that_are_reset_do_not_stay_in_the_queue_of_the_window() -
     assert not served.connection.waiting
 
 
-async def test_a_later_goaway_names_no_later_stream() -> None:
+async def test_later_goaway_does_not_name_a_later_stream() -> None:
     served = opened()
     served.feed(frames.headers(1, request(b"/late"), False))
     served.connection.stop_accepting()
@@ -174,7 +174,7 @@ async def test_a_later_goaway_names_no_later_stream() -> None:
     assert goaways == [1] or goaways == [1, 1]
 
 
-async def test_frames_on_a_stream_that_was_refused_are_not_free() -> None:
+async def test_frames_on_a_refused_stream_are_counted() -> None:
     served = opened()
     served.feed(frames.headers(1, encode([(b":method", b"POST")]), False))
     empty = frames.frame(frames.DATA, 0, 1, b"")
@@ -183,7 +183,7 @@ async def test_frames_on_a_stream_that_was_refused_are_not_free() -> None:
     assert served.connection.ended
 
 
-async def test_a_request_that_cannot_begin_ends_alone() -> None:
+async def test_unstartable_request_fails_separately() -> None:
     served = opened()
 
     def fail(*_: object) -> None:
@@ -204,7 +204,7 @@ def streams_of(served: Served, number: int) -> list[Stream]:
     return [served.echoes[id].stream for id in range(1, 2 * number, 2)]
 
 
-async def test_frames_of_several_streams_in_one_turn_leave_together() -> None:
+async def test_frames_of_several_streams_are_written_together() -> None:
     served = opened()
     one, two = streams_of(served, 2)
     one.open(HEAD)
@@ -218,7 +218,7 @@ async def test_frames_of_several_streams_in_one_turn_leave_together() -> None:
     assert of == [1, 1, 3, 3, 1]
 
 
-async def test_a_lone_stream_writes_at_once() -> None:
+async def test_single_stream_writes_immediately() -> None:
     served = opened()
     (one,) = streams_of(served, 1)
     one.open(HEAD)
@@ -226,7 +226,7 @@ async def test_a_lone_stream_writes_at_once() -> None:
     assert kinds(served.transport.take()) == [(frames.HEADERS, 1), (frames.DATA, 1)]
 
 
-async def test_frames_keep_their_order_beside_resets_and_acknowledgements() -> None:
+async def test_frames_keep_order_around_resets_and_acknowledgements() -> None:
     served = opened()
     one, two = streams_of(served, 2)
     one.open(HEAD)
@@ -241,7 +241,7 @@ async def test_frames_keep_their_order_beside_resets_and_acknowledgements() -> N
     assert not served.transport.written
 
 
-async def test_much_does_not_wait_for_the_end_of_the_turn() -> None:
+async def test_large_data_does_not_wait_for_the_loop_iteration() -> None:
     served = with_room()
     one, _ = streams_of(served, 2)
     one.open(HEAD)
@@ -254,7 +254,7 @@ async def test_much_does_not_wait_for_the_end_of_the_turn() -> None:
     assert not served.transport.written
 
 
-async def test_a_connection_that_ends_writes_what_was_gathered() -> None:
+async def test_closing_connection_flushes_pending_frames() -> None:
     served = opened()
     one, _ = streams_of(served, 2)
     one.open(HEAD)
@@ -268,7 +268,7 @@ async def test_a_connection_that_ends_writes_what_was_gathered() -> None:
     await asyncio.sleep(0)
 
 
-async def test_nothing_is_written_to_a_client_that_has_left() -> None:
+async def test_nothing_is_written_after_disconnect() -> None:
     served = opened()
     one, _ = streams_of(served, 2)
     one.open(HEAD)
@@ -278,7 +278,7 @@ async def test_nothing_is_written_to_a_client_that_has_left() -> None:
     await asyncio.sleep(0)
 
 
-async def test_frames_do_not_wait_for_the_end_of_a_long_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_frames_do_not_wait_for_a_long_loop_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1.0]
     monkeypatch.setattr(sending, "monotonic", lambda: clock[0])
     served = opened()
@@ -290,7 +290,7 @@ async def test_frames_do_not_wait_for_the_end_of_a_long_turn(monkeypatch: pytest
         stream.send(b"", b"x")
         return [id for kind, id in kinds(served.transport.take()) if kind == frames.DATA]
 
-    wait = sending.LONGEST_WAIT
+    wait = sending.MAX_WAIT_SECONDS
     for stream in (one, two):
         stream.open(HEAD)
     assert send(one, 0) == []
@@ -304,7 +304,7 @@ async def test_frames_do_not_wait_for_the_end_of_a_long_turn(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("size", [16_000, 100_000])  # written at once, and in turns
-async def test_a_client_that_gives_its_windows_back_often_is_no_flood(size: int) -> None:
+async def test_frequent_window_updates_are_not_a_flood(size: int) -> None:
     served = with_room()
     (one,) = streams_of(served, 1)
     one.open(HEAD)
@@ -316,7 +316,7 @@ async def test_a_client_that_gives_its_windows_back_often_is_no_flood(size: int)
         assert not served.connection.ended
 
 
-async def test_a_large_response_is_one_write_from_its_head_to_its_end() -> None:
+async def test_large_response_is_one_write() -> None:
     served = with_room()
     (one,) = streams_of(served, 1)
     one.remote_ended = True
@@ -329,16 +329,16 @@ async def test_a_large_response_is_one_write_from_its_head_to_its_end() -> None:
     assert not served.connection.streams
 
 
-async def test_a_fast_client_gets_longer_writes_and_a_slow_one_does_not() -> None:
+async def test_fast_client_gets_longer_writes_than_slow_client() -> None:
     served = with_room(1 << 25)
     (one,) = streams_of(served, 1)
     one.open(HEAD)
     one.send(b"", b"x" * (1 << 23))
     sizes = [sending.TURN << doubled for doubled in range(5)]
-    assert sizes[-1] == sending.LONGEST_TURN
-    assert served.connection._turn_bytes == sending.LONGEST_TURN
+    assert sizes[-1] == sending.MAX_TURN_BYTES
+    assert served.connection._turn_bytes == sending.MAX_TURN_BYTES
     assert (
-        served.transport.times_written <= len(sizes) + (1 << 23) // sending.LONGEST_TURN + 1
+        served.transport.times_written <= len(sizes) + (1 << 23) // sending.MAX_TURN_BYTES + 1
     )  # and SETTINGS
     assert len(served.transport.take()) > 1 << 23
     served.transport.unsent = 1
@@ -346,7 +346,7 @@ async def test_a_fast_client_gets_longer_writes_and_a_slow_one_does_not() -> Non
     assert served.connection._turn_bytes == sending.TURN
 
 
-async def test_the_head_of_a_large_response_waits_with_it_for_the_transport() -> None:
+async def test_head_of_large_response_waits_with_it_for_the_transport() -> None:
     served = with_room()
     one, two = streams_of(served, 2)
     served.connection.pause_writing()
@@ -364,12 +364,12 @@ async def test_the_head_of_a_large_response_waits_with_it_for_the_transport() ->
     assert not served.connection.streams
 
 
-async def test_heads_that_are_announced_wait_for_the_transport() -> None:
+async def test_announced_heads_wait_for_the_transport() -> None:
     served = with_room()
     one, _ = streams_of(served, 2)
     served.connection.pause_writing()
     one.open(HEAD)
-    one.head()
+    one.send_head()
     await asyncio.sleep(0)
     assert not served.transport.written
     served.connection.resume_writing()
@@ -380,7 +380,7 @@ async def test_heads_that_are_announced_wait_for_the_transport() -> None:
     assert kinds(served.transport.take()) == [(frames.DATA, 1)]
 
 
-async def test_a_head_that_waits_for_the_transport_waits_for_no_window_of_the_connection() -> None:
+async def test_delayed_head_does_not_wait_for_the_connection_window() -> None:
     served = opened()
     one, two = streams_of(served, 2)
     one.open(HEAD)
@@ -399,14 +399,14 @@ async def test_a_head_that_waits_for_the_transport_waits_for_no_window_of_the_co
     assert kinds(written + served.transport.take()) == [(frames.DATA, 3)]
 
 
-async def test_streams_that_wait_together_take_short_turns_and_the_last_alone_long_ones() -> None:
+async def test_waiting_streams_get_short_turns_and_the_last_long_ones() -> None:
     served = with_room(1 << 25)
     one, two = streams_of(served, 2)
     connection = served.connection
     for stream in (one, two):
         stream.open(HEAD)
     one.send(b"", b"x" * (1 << 23))
-    assert connection._turn_bytes == sending.LONGEST_TURN
+    assert connection._turn_bytes == sending.MAX_TURN_BYTES
     served.transport.take()
     connection.pause_writing()
     one.send(b"", b"x" * (1 << 22))
@@ -424,11 +424,11 @@ async def test_streams_that_wait_together_take_short_turns_and_the_last_alone_lo
                 sizes.append(len(payload))
     assert of == [1, 3] * (len(of) // 2) + [1]
     assert {*sizes[:-1]} == {sending.TURN}
-    assert sizes[-1] > sending.LONGEST_TURN
+    assert sizes[-1] > sending.MAX_TURN_BYTES
     assert connection.sent - sent >= (1 << 22) // sending.UNIT  # what lets the client send frames of control
 
 
-async def test_a_head_that_waits_for_the_transport_does_not_wait_for_the_window() -> None:
+async def test_delayed_head_does_not_wait_for_the_stream_window() -> None:
     served = opened(INITIAL_WINDOW_SIZE=0)
     (one,) = streams_of(served, 1)
     served.connection.pause_writing()

@@ -14,7 +14,7 @@ from inferstream.server.http2.settings import (
 )
 
 
-def test_settings_that_are_written_are_read() -> None:
+def test_settings_round_trip() -> None:
     values = {INITIAL_WINDOW_SIZE: 100, MAX_FRAME_SIZE: 2**14, 0x99: 5}
     assert read_settings(settings_frame(values)[9:]) == values
 
@@ -29,7 +29,7 @@ def test_settings_that_are_written_are_read() -> None:
         (pack(">HL", MAX_FRAME_SIZE, 2**24), ErrorCode.PROTOCOL_ERROR),
     ],
 )
-def test_a_wrong_value_ends_the_connection(payload: bytes, code: ErrorCode) -> None:
+def test_invalid_setting_closes_the_connection(payload: bytes, code: ErrorCode) -> None:
     with pytest.raises(ConnectionFault) as fault:
         read_settings(payload)
     assert fault.value.code is code

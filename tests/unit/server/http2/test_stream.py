@@ -42,7 +42,7 @@ class Response:
             self.begun = True
             stream.open(HEAD)
         elif kind == "head" and self.begun:
-            stream.connection.later(stream.head)
+            stream.connection.run_later(stream.send_head)
         elif kind == "send" and self.begun and not self.done:
             self.sent += b"12345" + body
             stream.send(b"12345", body)
@@ -163,7 +163,7 @@ KINDS = st.sampled_from(
     largest_frame=st.sampled_from([16_384, 1 << 20]),
     steps=st.lists(st.tuples(KINDS, st.integers(0, 5), SIZES, WINDOWS), max_size=40),
 )
-def test_responses_are_whole_and_in_order(window: int, largest_frame: int, steps: list) -> None:
+def test_responses_are_complete_and_in_order(window: int, largest_frame: int, steps: list) -> None:
     async def run() -> None:
         conversation = Conversation(window, largest_frame)
         for kind, which, body, opened in steps:

@@ -8,8 +8,7 @@ import pytest
 from inferstream import Application
 from inferstream.server.rest.app import POSTED, RestApp, is_probe
 from inferstream.settings import Settings
-
-from ..asgi import BODY, Echo, asking
+from tests.asgi import BODY, Echo, asking
 
 
 @pytest.mark.parametrize(
@@ -22,7 +21,7 @@ from ..asgi import BODY, Echo, asking
         ("/v2", b"", False),
     ],
 )
-def test_the_root_is_a_probe_for_all_but_browsers(path: str, accept: bytes, probe: bool) -> None:
+def test_root_is_a_probe_except_for_browsers(path: str, accept: bytes, probe: bool) -> None:
     assert is_probe(path, [(b"accept", accept)]) is probe
 
 
@@ -36,7 +35,7 @@ def test_the_root_is_a_probe_for_all_but_browsers(path: str, accept: bytes, prob
         ("DELETE", "/v2/models/Echo/infer", "POST", "Method Not Allowed"),
     ],
 )
-async def test_another_method_is_refused_with_those_that_are_allowed(
+async def test_wrong_method_is_refused_with_allowed_methods(
     method: str, path: str, allowed: str, said: str
 ) -> None:
     async with asking(Echo, get_streams=False) as (client, _):
@@ -45,15 +44,15 @@ async def test_another_method_is_refused_with_those_that_are_allowed(
     assert said in refused.json()["error"]
 
 
-async def test_a_slip_in_the_path_of_an_inference_is_told() -> None:
+async def test_misspelt_inference_path_gets_a_suggestion() -> None:
     async with asking(Echo) as (client, _):
         wrong = await client.post("/v2/models/Ecco", content=BODY)
         assert wrong.status_code == 404
-        assert wrong.json()["error"].endswith(f": {POSTED}")
+        assert wrong.json()["error"].endswith(POSTED)
         assert POSTED not in (await client.get("/v2/models/Ecco")).json()["error"]
 
 
-async def test_a_foreign_page_asks_for_nothing_but_the_health() -> None:
+async def test_cross_origin_page_may_only_read_health() -> None:
     headers = {"origin": "https://elsewhere.example"}
     async with asking(Echo) as (client, _):
         for path, status in (
@@ -65,7 +64,7 @@ async def test_a_foreign_page_asks_for_nothing_but_the_health() -> None:
             assert (await client.get(path, headers=headers)).status_code == status
 
 
-async def test_a_request_that_names_a_model_is_short() -> None:
+async def test_oversized_request_with_model_name_is_refused() -> None:
     async with asking(Echo, max_body_bytes=10) as (client, _):
         refused = await client.post("/api/show", content=b'{"model": "Echo"}')
         assert refused.status_code == 413
@@ -85,7 +84,7 @@ class Beside:
         await send({"type": "http.response.body", "body": b""})
 
 
-async def test_an_endpoint_beside_has_what_no_dialect_claims() -> None:
+async def test_mounted_endpoint_gets_unclaimed_paths() -> None:
     async with Application(Echo) as application:
         settings = Settings(
             cors_settings={"allow_origins": ["https://page.example"], "allow_headers": ["x-a"]}

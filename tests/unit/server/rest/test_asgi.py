@@ -34,14 +34,14 @@ async def get(application: Application, **scope: Any) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("path", ["/models/v2/models/size", "/v2/models/size"])
-async def test_a_prefix_may_be_in_the_path_or_not(path: str) -> None:
+async def test_prefix_may_be_in_the_path_or_not(path: str) -> None:
     async with Application(app()) as application:
         status, document = await get(application, path=path, root_path="/models")
         assert (status, document["name"]) == (200, "size")
 
 
 @pytest.mark.parametrize("path", ["/proxy/models/v2/models/size", "/models/v2/models/size"])
-async def test_a_mount_below_a_prefix_that_a_proxy_strips(path: str) -> None:
+async def test_mount_below_a_stripped_proxy_prefix(path: str) -> None:
     """As Starlette passes it on: the host's prefix is in `root_path`, and not in the path."""
     async with Application(app()) as application:
         status, document = await get(
@@ -51,19 +51,19 @@ async def test_a_mount_below_a_prefix_that_a_proxy_strips(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/ml/v2/models/size", "/v2/models/size"])
-async def test_an_application_of_its_own_below_a_prefix(path: str) -> None:
+async def test_standalone_application_below_a_prefix(path: str) -> None:
     async with Application(app(), root_path="/ml") as application:
         assert (await get(application, path=path))[0] == 200
         assert (await get(application, path=f"/mlx{path}"))[0] == 404
 
 
-async def test_before_the_start_every_request_is_refused() -> None:
+async def test_every_request_is_refused_before_startup() -> None:
     status, document = await get(Application(app()), path="/v2/health/live")
     assert status == 503
     assert "error" in document
 
 
-async def test_a_lifespan_starts_and_stops_the_models() -> None:
+async def test_lifespan_starts_and_stops_the_models() -> None:
     application = Application(app())
     received = iter(["lifespan.startup", "lifespan.shutdown"])
     sent: list[str] = []
@@ -78,6 +78,6 @@ async def test_a_lifespan_starts_and_stops_the_models() -> None:
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
-async def test_another_kind_of_scope_is_an_error() -> None:
+async def test_unknown_scope_type_is_an_error() -> None:
     with pytest.raises(ValueError, match="'ftp'"):
         await Application(app()).asgi({"type": "ftp"}, None, None)  # type: ignore[arg-type]

@@ -6,15 +6,14 @@ from typing import Any
 from inferstream import (
     Application,
 )
-
-from ..asgi import Client, Echo, Message
+from tests.asgi import Client, Echo, Message
 
 
 def socket(**more: Any) -> Message:
     return {"type": "websocket", "path": "/v2/models/Echo/stream", "headers": [], **more}
 
 
-async def test_a_websocket_that_is_refused_gets_what_its_server_can_send() -> None:
+async def test_refused_websocket_gets_a_response_its_server_supports() -> None:
     application = Application(Echo)
     client = Client({"type": "websocket.connect"})
     await application.asgi(socket(), client.messages.get, client.send)
@@ -26,7 +25,7 @@ async def test_a_websocket_that_is_refused_gets_what_its_server_can_send() -> No
     assert b"has not been started" in client.sent[1]["body"]
 
 
-async def test_a_websocket_closes_on_what_is_too_large() -> None:
+async def test_websocket_closes_on_oversized_message() -> None:
     async with Application(Echo, max_body_bytes=100) as application:
         client = Client({"type": "websocket.connect"}, {"type": "websocket.receive", "text": "x" * 101})
         serving = asyncio.create_task(application.asgi(socket(), client.messages.get, client.send))
@@ -40,7 +39,7 @@ async def test_a_websocket_closes_on_what_is_too_large() -> None:
         await serving
 
 
-async def test_a_websocket_whose_client_reads_nothing_is_read_no_more_and_then_dropped() -> None:
+async def test_websocket_of_nonreading_client_is_paused_and_dropped() -> None:
     async with Application(Echo, stream_stall_timeout=1) as application:
         client = Client({"type": "websocket.connect"})
         for _ in range(10_000):

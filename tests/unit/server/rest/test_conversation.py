@@ -24,7 +24,7 @@ def request(number: int) -> Any:
 
 
 @pytest.mark.parametrize(("count", "size"), [(WAITING, 1), (2, WAITING_BYTES // 2), (1, 2 * WAITING_BYTES)])
-async def test_a_full_queue_pauses_the_connection_until_one_leaves(count: int, size: int) -> None:
+async def test_full_queue_pauses_the_connection_until_a_request_is_taken(count: int, size: int) -> None:
     reading = Reading()
     requests = RequestStream(reading)
     for number in range(count):
@@ -35,7 +35,7 @@ async def test_a_full_queue_pauses_the_connection_until_one_leaves(count: int, s
     assert not reading.reasons
 
 
-async def test_requests_come_before_the_end_and_none_after_it() -> None:
+async def test_requests_arrive_before_the_end_and_none_after() -> None:
     requests = RequestStream(Reading())
     requests.add(request(1), 1)
     requests.end()
@@ -43,7 +43,7 @@ async def test_requests_come_before_the_end_and_none_after_it() -> None:
     assert [each async for each in requests] == [1]
 
 
-async def test_the_end_of_the_call_releases_its_connection_and_its_requests() -> None:
+async def test_end_of_call_releases_connection_and_requests() -> None:
     reading = Reading()
     requests = RequestStream(reading)
     for number in range(WAITING):

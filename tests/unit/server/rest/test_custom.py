@@ -8,9 +8,8 @@ import pytest
 from starlette.responses import Response
 
 from inferstream import InferenceRequest, InferenceResponse, MLModel, custom_handler
-from inferstream.keys.file import VARIABLE
-
-from ..asgi import Echo, asking
+from inferstream.plugins.keys.file import VARIABLE
+from tests.asgi import Echo, asking
 
 TEXT = b"text " * 1000
 
@@ -36,7 +35,7 @@ class Routed(MLModel):
     async def predict(self, payload: InferenceRequest) -> InferenceResponse: ...
 
 
-async def test_a_route_is_found_by_its_method_and_its_pattern() -> None:
+async def test_route_matches_method_and_pattern() -> None:
     async with asking(Routed, Echo) as (client, _):
         assert (await client.get("/own/a")).json() == "a"
         assert (await client.put("/own/a")).json() == "wrote a"
@@ -46,7 +45,7 @@ async def test_a_route_is_found_by_its_method_and_its_pattern() -> None:
         assert (await client.get("/own/a/b")).status_code == 404
 
 
-async def test_no_body_is_read_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_body_is_not_read_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, '{"version": 1, "keys": []}')
     pieces = iter([b"{}"])
 
@@ -59,7 +58,7 @@ async def test_no_body_is_read_without_a_key(monkeypatch: pytest.MonkeyPatch) ->
     assert [*pieces] == [b"{}"]
 
 
-async def test_routes_come_and_go_with_their_models() -> None:
+async def test_routes_are_added_and_removed_with_their_models() -> None:
     async with asking(Echo, Routed) as (client, application):
         assert (await client.get("/own/a")).status_code == 200
         await application.unload("Routed")
@@ -67,7 +66,7 @@ async def test_routes_come_and_go_with_their_models() -> None:
         assert (await client.get("/echo/a")).status_code == 200
 
 
-async def test_a_large_response_is_compressed_for_a_client_that_takes_it() -> None:
+async def test_large_response_is_compressed_if_accepted() -> None:
     async with asking(Routed, gzip_enabled=True) as (client, _):
         packed = await client.get("/large", headers={"accept-encoding": "gzip"})
         assert (packed.headers["content-encoding"], packed.content) == ("gzip", TEXT)
@@ -78,7 +77,7 @@ async def test_a_large_response_is_compressed_for_a_client_that_takes_it() -> No
 
 
 @pytest.mark.parametrize("query", ["status=206", "encoding=identity"])
-async def test_a_part_and_what_is_encoded_stay_as_they_are(query: str) -> None:
+async def test_partial_and_encoded_responses_are_not_compressed(query: str) -> None:
     async with asking(Routed, gzip_enabled=True) as (client, _):
         answered = await client.get(f"/large?{query}", headers={"accept-encoding": "gzip"})
         assert "vary" not in answered.headers
@@ -86,7 +85,7 @@ async def test_a_part_and_what_is_encoded_stay_as_they_are(query: str) -> None:
         assert answered.content == TEXT
 
 
-async def test_a_body_is_inflated_and_has_a_limit() -> None:
+async def test_request_body_is_inflated_within_a_limit() -> None:
     async with asking(Routed, max_body_bytes=100) as (client, _):
         body = gzip.compress(b'{"a": 1, "b": 2}')
         headers = {"content-encoding": "gzip", "content-type": "application/json"}

@@ -82,7 +82,7 @@ async def streamed(model: Model, client: Client, write=event, closing: bytes = b
         await stream.run(reply, asked, asked.events(), [])
 
 
-async def test_the_first_leaves_alone_and_those_made_without_waiting_together() -> None:
+async def test_first_event_is_sent_alone_and_immediate_ones_together() -> None:
     async def model():
         for name in "abcd":
             yield response(name)
@@ -94,7 +94,7 @@ async def test_the_first_leaves_alone_and_those_made_without_waiting_together() 
     assert len(client.pieces) < 4
 
 
-async def test_all_there_is_has_left_before_the_model_waits() -> None:
+async def test_pending_events_are_sent_before_the_model_waits() -> None:
     client = Client()
     before: list[str] = []
 
@@ -110,7 +110,7 @@ async def test_all_there_is_has_left_before_the_model_waits() -> None:
     assert "".join(client.pieces) == "a b c d "
 
 
-async def test_much_leaves_in_pieces() -> None:
+async def test_large_output_is_sent_in_chunks() -> None:
     async def model():
         for name in "abcd":
             yield response(name)
@@ -121,7 +121,7 @@ async def test_much_leaves_in_pieces() -> None:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-async def test_others_run_while_a_stream_that_never_waits_goes_on(waits: bool) -> None:
+async def test_nonwaiting_stream_lets_others_run(waits: bool) -> None:
     """One that waits for its model lets them run by that alone: it costs no second turn of the loop."""
     turns = 0
 
@@ -146,7 +146,7 @@ async def test_others_run_while_a_stream_that_never_waits_goes_on(waits: bool) -
     assert 17 <= turns <= 24
 
 
-async def test_a_client_that_does_not_read_holds_its_model() -> None:
+async def test_client_that_does_not_read_pauses_its_model() -> None:
     reads = asyncio.Event()
     client = Client(reads)
     made: list[str] = []
@@ -165,7 +165,7 @@ async def test_a_client_that_does_not_read_holds_its_model() -> None:
     assert "".join(client.pieces) == "a b c "
 
 
-async def test_a_dialect_closes_a_stream_that_ends_well_and_no_other() -> None:
+async def test_closing_event_is_sent_only_after_success() -> None:
     failing = False
 
     async def model():
@@ -182,7 +182,7 @@ async def test_a_dialect_closes_a_stream_that_ends_well_and_no_other() -> None:
     assert "[DONE]" not in "".join(client.pieces)
 
 
-async def test_a_failure_is_the_last_event() -> None:
+async def test_failure_is_the_last_event() -> None:
     async def model():
         yield response("a")
         raise ValueError("secret")
@@ -194,7 +194,7 @@ async def test_a_failure_is_the_last_event() -> None:
     assert "secret" not in client.pieces[-1]
 
 
-async def test_a_client_that_has_all_it_wants_ends_the_model() -> None:
+async def test_client_with_complete_response_ends_the_model() -> None:
     closed = []
 
     async def model():
@@ -210,7 +210,7 @@ async def test_a_client_that_has_all_it_wants_ends_the_model() -> None:
     assert closed
 
 
-async def test_a_response_without_an_event_sends_nothing() -> None:
+async def test_response_without_event_sends_nothing() -> None:
     async def model():
         for name in "abc":
             yield response(name)
@@ -220,7 +220,7 @@ async def test_a_response_without_an_event_sends_nothing() -> None:
     assert "".join(client.pieces) == "a c "
 
 
-async def test_a_silent_reply_gets_its_head_and_heartbeats_and_the_guard_ends_with_it() -> None:
+async def test_silent_stream_sends_head_and_heartbeats_until_it_ends() -> None:
     client, asked = Client(), Asked(event)
     stream = EventStream(client, asked, heartbeat=0.01, stall=60)
     opening = asyncio.get_running_loop().create_future()
@@ -235,7 +235,7 @@ async def test_a_silent_reply_gets_its_head_and_heartbeats_and_the_guard_ends_wi
 
 
 @pytest.mark.parametrize("late", [False, True])
-async def test_an_error_before_the_first_response_is_an_event_only_if_the_head_has_left(late: bool) -> None:
+async def test_early_error_is_an_event_only_if_the_head_was_sent(late: bool) -> None:
     client, asked = Client(), Asked(event)
     stream = EventStream(client, asked, heartbeat=0.01 if late else 60, stall=60)
     opening = asyncio.get_running_loop().create_future()

@@ -38,7 +38,7 @@ class Client:
         return AsgiExchange(self.scope, self.receive, self.send, task, LIMITS)
 
 
-async def test_a_body_in_parts_and_a_whole_response() -> None:
+async def test_body_in_parts_and_complete_response() -> None:
     client = Client({"body": b"a", "more_body": True}, {"body": b"b"})
     async with client.exchange() as exchange:
         assert await exchange.body(10) == b"ab"
@@ -48,7 +48,7 @@ async def test_a_body_in_parts_and_a_whole_response() -> None:
     assert body["body"] == b"ok"
 
 
-async def test_the_head_of_a_stream_leaves_with_its_first_chunk() -> None:
+async def test_stream_head_is_sent_with_its_first_chunk() -> None:
     client = Client({"body": b""})
     async with client.exchange() as exchange:
         await exchange.body(10)
@@ -59,7 +59,7 @@ async def test_the_head_of_a_stream_leaves_with_its_first_chunk() -> None:
     assert [message.get("more_body") for message in client.sent] == [None, True, False]
 
 
-async def test_a_client_that_leaves_ends_the_task() -> None:
+async def test_disconnect_ends_the_task() -> None:
     client = Client({"body": b""})
 
     async def serve() -> None:
@@ -76,7 +76,7 @@ async def test_a_client_that_leaves_ends_the_task() -> None:
             await serve()
 
 
-async def test_a_client_that_leaves_within_its_body_is_seen() -> None:
+async def test_disconnect_within_the_body_is_detected() -> None:
     client = Client({"body": b"a", "more_body": True})
     client.leaves.set()
     async with client.exchange() as exchange:
@@ -84,7 +84,7 @@ async def test_a_client_that_leaves_within_its_body_is_seen() -> None:
             await exchange.body(10)
 
 
-async def test_large_json_is_counted_before_it_is_whole() -> None:
+async def test_large_json_is_counted_before_it_is_complete() -> None:
     part = {"body": b'"",' * (COUNT_ON_ARRIVAL // 3), "more_body": True}
     client = Client({"body": b"[", "more_body": True}, part, part)
     async with client.exchange() as exchange:

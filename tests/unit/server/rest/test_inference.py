@@ -8,11 +8,10 @@ import pytest
 from inferstream import Application
 from inferstream.dataplane.admission import Admission
 from inferstream.dataplane.first_calls import NotLoaded
+from tests.asgi import BODY, Client, Echo, http, request, waiting
 
-from ..asgi import BODY, Client, Echo, http, request, waiting
 
-
-async def test_a_client_that_leaves_cancels_its_call_and_not_the_server() -> None:
+async def test_disconnect_cancels_the_call_and_not_the_server() -> None:
     model = waiting()
     async with Application(model) as application:
         client = Client(request())
@@ -28,7 +27,7 @@ async def test_a_client_that_leaves_cancels_its_call_and_not_the_server() -> Non
         assert client.sent == []
 
 
-async def test_the_end_of_a_response_is_not_taken_for_a_client_that_leaves() -> None:
+async def test_end_of_response_is_not_a_disconnect() -> None:
     async with Application(Echo) as application:
         client = Client(request())
 
@@ -44,7 +43,7 @@ async def test_the_end_of_a_response_is_not_taken_for_a_client_that_leaves() -> 
         assert 'status_code="499"' not in (await application.meters.scrape()).decode()
 
 
-async def test_nothing_is_left_behind_by_a_request() -> None:
+async def test_requests_leave_nothing_behind() -> None:
     async with Application(Echo) as application:
         before = asyncio.all_tasks()
         for body in (BODY, b"{", BODY * 3):
@@ -53,7 +52,7 @@ async def test_nothing_is_left_behind_by_a_request() -> None:
         assert asyncio.all_tasks() == before
 
 
-async def test_http_2_gets_no_header_of_the_connection() -> None:
+async def test_http_2_response_has_no_connection_header() -> None:
     async with Application(Echo, max_body_bytes=1) as application:
         for version, expected in (("1.1", True), ("2", False)):
             client = Client(request())
@@ -62,7 +61,7 @@ async def test_http_2_gets_no_header_of_the_connection() -> None:
             assert ((b"connection", b"close") in client.sent[0]["headers"]) is expected
 
 
-async def test_a_model_that_leaves_memory_while_a_body_arrives_loads_again(
+async def test_model_evicted_while_a_body_arrives_is_reloaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with Application(Echo) as application:
@@ -79,6 +78,6 @@ async def test_a_model_that_leaves_memory_while_a_body_arrives_loads_again(
             return dataplane.admit(*of)
 
         monkeypatch.setattr(Admission, "renew", renew)
-        monkeypatch.setattr(dataplane, "admit_loaded", admit_loaded)
+        monkeypatch.setattr(dataplane, "load_and_admit", admit_loaded)
         status, _ = await Client(request()).ask(application.asgi, http("/v2/models/Echo/infer"))
         assert (status, loads) == (200, ["Echo"])

@@ -8,23 +8,23 @@ from inferstream.dataplane.call import header_timeout
 from inferstream.errors import InvalidRequest, Overloaded, PayloadTooLarge, UnsupportedEncoding
 from inferstream.server.rest.messages import (
     Head,
-    accepted,
+    check_body_headers,
+    choose_encoding,
+    decompress_if_encoded,
     error_response,
-    expect_body,
-    plain,
     receive_all,
     wrap,
 )
 
 
-def test_of_a_repeated_header_the_last_counts() -> None:
+def test_last_repeated_header_applies() -> None:
     head = Head([(b"x-request-timeout", b"1"), (b"x-request-timeout", b"2")])
     assert (head.timeout, head.limited) == (b"2", True)
     assert not Head([]).limited
 
 
 @pytest.mark.parametrize("value", [b"-1", b"11", b"x", b"9" * 21])
-def test_a_length_of_json_that_is_none_is_refused(value: bytes) -> None:
+def test_invalid_json_length_is_refused(value: bytes) -> None:
     head = Head([(b"inference-header-content-length", value)])
     with pytest.raises(InvalidRequest, match="within the body's 10"):
         head.header_length(10)
@@ -32,22 +32,22 @@ def test_a_length_of_json_that_is_none_is_refused(value: bytes) -> None:
 
 
 @pytest.mark.parametrize("timeout", [b"0", b"-1", b"nan", b"soon", b"1e9"])
-def test_a_timeout_is_a_positive_number(timeout: bytes) -> None:
+def test_timeout_must_be_positive(timeout: bytes) -> None:
     assert header_timeout(b"1.5") == 1.5
     with pytest.raises(InvalidRequest, match="positive number of seconds"):
         header_timeout(timeout)
 
 
-def test_a_body_that_cannot_be_taken_is_refused_by_its_head() -> None:
+def test_unacceptable_body_is_refused_by_its_head() -> None:
     with pytest.raises(PayloadTooLarge, match=r"the 10 bytes allowed \(setting max_body_bytes\)"):
-        expect_body(Head([(b"content-length", b"11")]), 10)
+        check_body_headers(Head([(b"content-length", b"11")]), 10)
     with pytest.raises(PayloadTooLarge, match=r"the 10 bytes allowed\.$"):
-        plain(Head([]), bytes(11), 10, "")
+        decompress_if_encoded(Head([]), bytes(11), 10, "")
     with pytest.raises(UnsupportedEncoding):
-        expect_body(Head([(b"content-type", b"multipart/form-data")]), 10)
-    expect_body(Head([(b"content-type", b"multipart/form-data")]), 10, in_parts=True)
+        check_body_headers(Head([(b"content-type", b"multipart/form-data")]), 10)
+    check_body_headers(Head([(b"content-type", b"multipart/form-data")]), 10, in_parts=True)
     with pytest.raises(UnsupportedEncoding, match="'br' is not gzip or deflate"):
-        plain(Head([(b"content-encoding", b"br")]), b"", 10)
+        decompress_if_encoded(Head([(b"content-encoding", b"br")]), b"", 10)
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_a_body_that_cannot_be_taken_is_refused_by_its_head() -> None:
         (b"br", None),
     ],
 )
-def test_the_encoding_that_a_client_likes_best(accept: bytes, encoding: bytes | None) -> None:
-    assert accepted(accept) == encoding
+def test_preferred_client_encoding(accept: bytes, encoding: bytes | None) -> None:
+    assert choose_encoding(accept) == encoding
 
 
-async def test_a_body_comes_in_messages() -> None:
+async def test_body_arrives_in_messages() -> None:
     messages = iter([{"body": b"a", "more_body": True}, {"body": b"b"}])
 
     async def receive() -> dict[str, object]:
@@ -80,7 +80,7 @@ async def test_a_body_comes_in_messages() -> None:
         await receive_all(disconnect, 10)  # type: ignore[arg-type]
 
 
-def test_an_error_is_a_status_headers_and_a_document() -> None:
+def test_error_has_status_headers_and_document() -> None:
     status, headers, body = error_response(Overloaded("full"), "default")
     assert (status, orjson.loads(body)) == (429, {"error": "full"})
     assert (b"content-type", b"application/json") in headers
@@ -88,6 +88,6 @@ def test_an_error_is_a_status_headers_and_a_document() -> None:
     assert (status, orjson.loads(body)["detail"]) == (422, [{"type": "invalid", "msg": "wrong"}])
 
 
-def test_an_error_of_other_code_has_no_details(caplog: pytest.LogCaptureFixture) -> None:
+def test_unexpected_error_has_no_details(caplog: pytest.LogCaptureFixture) -> None:
     assert "secret" not in wrap(ValueError("secret")).message
     assert "secret" in caplog.text

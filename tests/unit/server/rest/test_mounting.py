@@ -10,8 +10,7 @@ from starlette.routing import Mount
 
 from inferstream import App, Application, MLModel, custom_handler
 from inferstream.errors import InvalidSettings
-
-from ..asgi import Echo
+from tests.asgi import Echo
 
 
 class Model(MLModel):
@@ -36,12 +35,12 @@ def app() -> App:
     return made
 
 
-async def test_a_route_that_the_server_claims_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+async def test_route_conflicting_with_the_server_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     async with Application(Model):
         pass
     hidden = [record.getMessage() for record in caplog.records if "is hidden" in record.getMessage()]
     assert len(hidden) == 1
-    assert 'model Model: its route /v2/health/live is hidden: the dialect "metadata" claims it' in hidden[0]
+    assert 'model Model: custom route /v2/health/live is hidden by dialect "metadata"' in hidden[0]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +54,7 @@ async def test_a_route_that_the_server_claims_is_a_warning(caplog: pytest.LogCap
         ("/x", "/models/other", 'the application mounted at "/models" hides the route "/models/other"'),
     ],
 )
-async def test_a_mount_that_hides_or_is_hidden_does_not_start(before: str, behind: str, message: str) -> None:
+async def test_conflicting_mount_does_not_start(before: str, behind: str, message: str) -> None:
     application = Application(app())
     host = FastAPI()
     host.get(before)(lambda: 1)
@@ -101,7 +100,7 @@ def included(path: str) -> Callable[[FastAPI, Application], object]:
         [get("/x")],
     ],
 )
-async def test_a_mount_that_hides_nothing_starts(routes: Iterable[Any]) -> None:
+async def test_mount_without_conflicts_starts(routes: Iterable[Any]) -> None:
     await started(*fastapi(*routes))
 
 
@@ -116,18 +115,18 @@ async def test_a_mount_that_hides_nothing_starts(routes: Iterable[Any]) -> None:
         ([mount("")], 'route "/openapi.json" hides "/openapi.json" of the application mounted at "/"'),
     ],
 )
-async def test_a_mount_that_hides_a_route_or_is_hidden_names_both(routes: Iterable[Any], reason: str) -> None:
+async def test_conflicting_mount_names_both_routes(routes: Iterable[Any], reason: str) -> None:
     with pytest.raises(InvalidSettings) as refused:
         await started(*fastapi(*routes))
     assert reason in refused.value.message
 
 
-async def test_starlette_may_mount_it_at_its_root() -> None:
+async def test_starlette_may_mount_it_at_root() -> None:
     application = Application(Echo)
     await started(Starlette(routes=[Mount("/", application.asgi)]), application)
 
 
-async def test_a_route_of_a_model_that_the_server_hides_is_named_with_who_claims_it(caplog: Any) -> None:
+async def test_hidden_model_route_is_named_with_its_owner(caplog: Any) -> None:
     class Hidden(Echo):
         @custom_handler("/v2/logging")
         async def log(self) -> None: ...
@@ -142,7 +141,7 @@ async def test_a_route_of_a_model_that_the_server_hides_is_named_with_who_claims
         pass
     said = [record.getMessage() for record in caplog.records if "is hidden" in record.getMessage()]
     assert sorted(said) == [
-        'model Hidden: its route /v2/docs is hidden: the dialect "documentation" claims it',
-        'model Hidden: its route /v2/logging is hidden: the dialect "administration" claims it',
-        'model Hidden: its route /v2/models/{name}/explain is hidden: the dialect "metadata" claims it',
+        'model Hidden: custom route /v2/docs is hidden by dialect "documentation"',
+        'model Hidden: custom route /v2/logging is hidden by dialect "administration"',
+        'model Hidden: custom route /v2/models/{name}/explain is hidden by dialect "metadata"',
     ]

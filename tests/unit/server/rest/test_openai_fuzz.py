@@ -239,7 +239,7 @@ ENDS = {"/v1/responses": "event: response.completed", "/v1/messages": "event: me
 @pytest.mark.parametrize("path", MODELS)
 @examples(200)
 @given(data=st.data())
-def test_any_object_is_answered_or_refused(server: Server, path: str, data: st.DataObject) -> None:
+def test_any_object_is_served_or_refused(server: Server, path: str, data: st.DataObject) -> None:
     model = data.draw(st.sampled_from(MODELS[path]))
     good = data.draw(st.fixed_dictionaries(right, optional=options))
     body = {"model": model, **good, **data.draw(anything)}
@@ -260,6 +260,6 @@ def test_any_object_is_answered_or_refused(server: Server, path: str, data: st.D
 
 @pytest.mark.parametrize("path", MODELS)
 @given(body=st.one_of(st.binary(max_size=100), values.map(lambda value: json.dumps(value).encode())))
-def test_any_bytes_are_refused(server: Server, path: str, body: bytes) -> None:
+def test_arbitrary_bytes_are_refused(server: Server, path: str, body: bytes) -> None:
     answer = server.post(path, body)
     assert answer.status_code in (400, 404), (answer.status_code, answer.text)

@@ -3,7 +3,7 @@
 import pytest
 
 from inferstream.errors import PermissionDenied
-from inferstream.server.rest.origins import Origins, gets_run_models
+from inferstream.server.rest.origins import Origins, allows_get_streams
 from inferstream.settings import Settings
 
 ENCRYPTED = {"ssl_certfile": "tls.crt", "ssl_keyfile": "tls.key"}
@@ -23,8 +23,8 @@ ENCRYPTED = {"ssl_certfile": "tls.crt", "ssl_keyfile": "tls.key"}
     ],
     ids=str,
 )
-def test_gets_run_models_where_browsers_name_the_page(settings: dict, expected: bool) -> None:
-    assert gets_run_models(Settings(**settings)) is expected
+def test_get_requests_run_models_only_if_hosts_are_checked(settings: dict, expected: bool) -> None:
+    assert allows_get_streams(Settings(**settings)) is expected
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_gets_run_models_where_browsers_name_the_page(settings: dict, expected: 
         ([], "models.example", 403),
     ],
 )
-def test_a_setting_adds_names_to_a_server_on_loopback(allowed: list[str], host: str, status: int) -> None:
+def test_setting_adds_host_names_on_loopback(allowed: list[str], host: str, status: int) -> None:
     origins = Origins(Settings(allowed_hosts=allowed))
     if status == 200:
         origins.check([(b"host", host.encode())])
@@ -50,13 +50,13 @@ def test_a_setting_adds_names_to_a_server_on_loopback(allowed: list[str], host: 
 @pytest.mark.parametrize(
     "host", [r"evil\@127.0.0.1", "a@127.0.0.1", "127.0.0.1/x", "[::1", "", "127.0.0.1#", "1 2"]
 )
-def test_a_host_that_readers_of_urls_read_differently_is_refused(host: str) -> None:
+def test_ambiguous_host_is_refused(host: str) -> None:
     with pytest.raises(PermissionDenied):
         Origins(Settings()).check([(b"host", host.encode())])
 
 
 @pytest.mark.parametrize("host", ["anything", "", "evil.example"])
-def test_beyond_loopback_every_name_leads_here_and_an_opaque_origin_is_foreign(host: str) -> None:
+def test_public_address_accepts_any_host_and_refuses_opaque_origins(host: str) -> None:
     origins = Origins(Settings(host="0.0.0.0"))
     origins.check([(b"host", host.encode())])
     with pytest.raises(PermissionDenied):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.errors import InvalidRequest, ModelError
-from inferstream.server.rest.query import LONGEST, MOST, arguments_of
+from inferstream.server.rest.query import MAX_QUERY_BYTES, MAX_VALUES, parse_query
 from inferstream.types import MetadataTensor, Parameters
 
 
@@ -46,8 +46,8 @@ INPUTS = [
         (b"id=17", {"id": "17"}),
     ],
 )
-def test_values_have_the_types_of_the_inputs(query: bytes, arguments: dict[str, object]) -> None:
-    assert arguments_of(query, INPUTS) == arguments
+def test_query_values_have_input_types(query: bytes, arguments: dict[str, object]) -> None:
+    assert parse_query(query, INPUTS) == arguments
 
 
 @pytest.mark.parametrize(
@@ -60,22 +60,22 @@ def test_values_have_the_types_of_the_inputs(query: bytes, arguments: dict[str, 
         (b"object=%7B", 'argument "object" takes JSON'),
         (b"text=%ff", "percent-encoded UTF-8"),
         ("text=ü".encode(), "percent-encoded UTF-8"),
-        (b"&".join([b"text=a"] * (MOST + 1)), f"more than {MOST} values"),
+        (b"&".join([b"text=a"] * (MAX_VALUES + 1)), f"more than {MAX_VALUES} values"),
     ],
 )
-def test_what_does_not_fit_is_refused(query: bytes, said: str) -> None:
+def test_invalid_query_is_refused(query: bytes, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
-        arguments_of(query, INPUTS)
+        parse_query(query, INPUTS)
 
 
-def test_a_long_query_is_refused() -> None:
+def test_long_query_is_refused() -> None:
     with pytest.raises(ModelError, match="POST takes longer arguments") as caught:
-        arguments_of(b"text=" + b"a" * LONGEST, INPUTS)
+        parse_query(b"text=" + b"a" * MAX_QUERY_BYTES, INPUTS)
     assert caught.value.status_code == 414
 
 
 @given(st.text(max_size=200), st.integers(-(2**63), 2**63 - 1), st.booleans())
-def test_every_value_comes_back(text: str, whole: int, flag: bool) -> None:
+def test_query_values_round_trip(text: str, whole: int, flag: bool) -> None:
     text = text.encode(errors="replace").decode()
     query = urlencode({"text": text, "whole": whole, "flag": str(flag).lower()}).encode()
-    assert arguments_of(query, INPUTS) == {"text": text, "whole": whole, "flag": flag}
+    assert parse_query(query, INPUTS) == {"text": text, "whole": whole, "flag": flag}

@@ -18,81 +18,81 @@ def filled(count: int, items: int = 100, room: int = 10**6, size: int = 1) -> Re
     return recording
 
 
-def test_what_follows_an_event() -> None:
+def test_events_after_an_id() -> None:
     recording = filled(5)
-    assert recording.after(0) == (b"ABCDE", 5)
-    assert recording.after(3) == (b"DE", 5)
-    assert recording.after(5) == (b"", 5)
+    assert recording.read_after(0) == (b"ABCDE", 5)
+    assert recording.read_after(3) == (b"DE", 5)
+    assert recording.read_after(5) == (b"", 5)
 
 
-def test_events_leave_together_up_to_a_size() -> None:
+def test_events_are_combined_up_to_a_size() -> None:
     recording = filled(3, size=TOGETHER_BYTES - 1)
-    assert recording.after(0)[1] == 1
+    assert recording.read_after(0)[1] == 1
     large = filled(2, size=3 * TOGETHER_BYTES)
-    assert large.after(0)[1] == 1
-    assert filled(100, size=TOGETHER_BYTES // 10).after(0)[1] == 10
+    assert large.read_after(0)[1] == 1
+    assert filled(100, size=TOGETHER_BYTES // 10).read_after(0)[1] == 10
 
 
-def test_what_does_not_leave_is_not_copied() -> None:
+def test_unsent_events_are_not_copied() -> None:
     recording, event = Recording(10**6, 10**9), b"x" * 1000
     for _ in range(50_000):
         recording.add(event)
     tracemalloc.start()
     try:
-        assert recording.after(0)[1] == TOGETHER_BYTES // 1000
+        assert recording.read_after(0)[1] == TOGETHER_BYTES // 1000
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 4 * TOGETHER_BYTES
 
 
-async def test_the_memory_of_a_recording_is_what_its_objects_take() -> None:
+async def test_recording_size_is_the_size_of_its_objects() -> None:
     recording = Recording(10**6, 10**5)
     while not recording.full:
         recording.add(b"%d" % recording.last)
     taken = sum(map(sys.getsizeof, recording._events)) + 8 * len(recording._events)
     assert 10**5 <= taken < 10**5 + 100
-    recording.after(recording.last)
-    await recording.space()
+    recording.read_after(recording.last)
+    await recording.wait_for_space()
     assert not recording.full
     taken = sum(map(sys.getsizeof, recording._events)) + 8 * len(recording._events)
     assert recording._size == taken
 
 
 @pytest.mark.parametrize(("items", "room"), [(4, 10**6), (100, 4 + 4 * OVERHEAD)], ids=["items", "bytes"])
-async def test_a_full_recording_waits_for_a_reader_and_drops_what_it_has(items: int, room: int) -> None:
+async def test_full_recording_waits_for_a_reader_and_drops_read_events(items: int, room: int) -> None:
     recording = filled(4, items, room)
-    space = asyncio.ensure_future(recording.space())
+    space = asyncio.ensure_future(recording.wait_for_space())
     await asyncio.sleep(0)
     assert not space.done()
-    recording.after(0)  # a reader that may not have got them yet
+    recording.read_after(0)  # a reader that may not have got them yet
     await asyncio.sleep(0)
     assert not space.done()
-    recording.after(2)
+    recording.read_after(2)
     await asyncio.wait_for(space, 5)
     recording.add(b"Z")
-    assert recording.after(4) == (b"Z", 5)
+    assert recording.read_after(4) == (b"Z", 5)
     with pytest.raises(Gone, match="resume_items and resume_bytes"):
-        recording.after(0)
+        recording.read_after(0)
 
 
-async def test_a_recording_that_nobody_reads_any_more_holds_nothing_back() -> None:
+async def test_abandoned_recording_does_not_block() -> None:
     recording = filled(4, 4)
-    space = asyncio.ensure_future(recording.space())
+    space = asyncio.ensure_future(recording.wait_for_space())
     await asyncio.sleep(0)
     recording.close()
     await asyncio.wait_for(space, 5)
 
 
-def test_an_event_that_never_was() -> None:
+def test_unknown_event_id_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="5 events so far, and none with the number 6"):
         filled(5).check(6)
 
 
-async def test_a_reader_waits_for_news() -> None:
+async def test_reader_waits_for_changes() -> None:
     recording = filled(0)
     for happen in (lambda: recording.add(b"A"), recording.end, recording.interrupt):
-        waiting = asyncio.ensure_future(recording.news())
+        waiting = asyncio.ensure_future(recording.wait_for_news())
         await asyncio.sleep(0)
         assert not waiting.done()
         happen()

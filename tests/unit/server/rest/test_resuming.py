@@ -13,7 +13,7 @@ from inferstream.dataplane.peers import Peers
 from inferstream.errors import Gone
 from inferstream.processes.frames import PeerQuestion
 from inferstream.server.rest import resuming
-from inferstream.server.rest.held import HeldStream, Owner
+from inferstream.server.rest.detached_stream import DetachedStream, Owner
 from inferstream.server.rest.resuming import EventPlace, RemoteReader, Resuming
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import DoorMeters
@@ -23,7 +23,7 @@ A = TypeVar("A")
 OWNER: Owner = ("model", None, "")
 
 
-def held(settings: Settings) -> tuple[HeldStream, RemoteReader]:
+def held(settings: Settings) -> tuple[DetachedStream, RemoteReader]:
     """A stream without a call at front end 0, and a reader of front end 1."""
     here = Peers(0, 2)
     dataplane = cast(DataPlane, SimpleNamespace(peers=here, credentials=Credentials([])))
@@ -40,7 +40,7 @@ def reader_of(id: str, peers: Peers) -> RemoteReader:
     return RemoteReader(peers, EventPlace(id, 0, 0), OWNER, Tasks())
 
 
-async def test_a_stream_that_is_read_does_not_expire() -> None:
+async def test_actively_read_stream_does_not_expire() -> None:
     stream, reader = held(Settings(stream_stall_timeout=0.05, resume_timeout=0.05))
     assert await reader.attach()
     reading = asyncio.ensure_future(reader.read())
@@ -49,8 +49,8 @@ async def test_a_stream_that_is_read_does_not_expire() -> None:
     assert await asyncio.wait_for(reading, 5) == b"data: 1\n\n"
 
 
-async def test_a_stream_whose_reader_is_lost_expires(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resuming, "LOOK", 0.01)
+async def test_stream_expires_after_its_reader_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resuming, "CHECK_INTERVAL_SECONDS", 0.01)
     _, reader = held(Settings(stream_stall_timeout=0.05, resume_timeout=0.05))
     assert await reader.attach()
     reading = asyncio.ensure_future(reader.read())
@@ -61,8 +61,8 @@ async def test_a_stream_whose_reader_is_lost_expires(monkeypatch: pytest.MonkeyP
         await reader.read()
 
 
-async def test_a_front_end_that_hangs_ends_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resuming, "LOOK", 0.02)
+async def test_hung_front_end_ends_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resuming, "CHECK_INTERVAL_SECONDS", 0.02)
     monkeypatch.setattr(resuming, "SPARE", 0.02)
 
     async def hang(front_end: int, question: PeerQuestion[A]) -> A:

@@ -1,5 +1,7 @@
 """What a path asks for, and claims that exclude each other."""
 
+import re
+
 import pytest
 
 from inferstream.dataplane.access import Action
@@ -8,7 +10,7 @@ from inferstream.errors import InvalidSettings
 from inferstream.handlers import CustomHandler
 from inferstream.server.rest.dialects.base import HttpDialect, ReadClaim, ReadRoute, Route
 from inferstream.server.rest.dialects.v2 import V2
-from inferstream.server.rest.routes import LONGEST_TARGET, Routes
+from inferstream.server.rest.routes import MAX_TARGET_LENGTH, Routes
 from inferstream.server.rest.routing import build_routes
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
@@ -39,42 +41,64 @@ def routes(**settings: str) -> Routes:
         ("a/b/trace/setting", "administration", "a/b", None),
     ],
 )
-def test_the_path_with_the_longest_end_is_meant(
+def test_longest_suffix_determines_the_route(
     path: str, dialect: str, model: str, version: str | None
 ) -> None:
-    found = routes().of_path(f"/v2/models/{path}")
+    found = routes().find_route(f"/v2/models/{path}")
     assert found is not None
     assert (found.dialect.name, found.model, found.version) == (dialect, model, version)
 
 
-def test_a_route_is_named_after_its_path_without_names() -> None:
-    plain, versioned = map(routes().of_path, ("/v2/models/m/infer", "/v2/models/m/versions/1/generate"))
+def test_route_label_omits_model_names() -> None:
+    plain, versioned = map(routes().find_route, ("/v2/models/m/infer", "/v2/models/m/versions/1/generate"))
     assert isinstance(plain, Route)
     assert isinstance(versioned, Route)
     assert (plain.template, plain.operation) == ("/v2/models/{model_name}/infer", Operation.INFER)
     assert versioned.template == "/v2/models/{model_name}/versions/{model_version}/generate"
 
 
-def test_inferences_alone_are_found_by_their_targets() -> None:
+def test_only_inference_targets_are_found_directly() -> None:
     found = routes()
-    assert found.of_target(b"/v2/models/m/infer") == found.of_path("/v2/models/m/infer")
+    assert found.find_inference_route(b"/v2/models/m/infer") == found.find_route("/v2/models/m/infer")
     for target in (b"/v2/models/m", b"/v2/models/a%20b/infer", b"/v2/models/m/infer?a=b", b"/nowhere"):
-        assert found.of_target(target) is None
-    assert found.of_target(b"/v2/models/" + b"m" * LONGEST_TARGET + b"/infer") is None
+        assert found.find_inference_route(target) is None
+    assert found.find_inference_route(b"/v2/models/" + b"m" * MAX_TARGET_LENGTH + b"/infer") is None
 
 
-def test_a_dialect_may_have_inferences_that_do_not_name_their_model() -> None:
+def test_inference_path_may_omit_the_model() -> None:
     class Chat(V2):
         name = "chat"
         inferences = {"/v1/chat": Operation.STREAM}
 
-    found = Routes([Chat(None, Settings(), Meters())]).of_target(b"/v1/chat")
+    found = Routes([Chat(None, Settings(), Meters())]).find_inference_route(b"/v1/chat")
     assert found is not None
     assert (found.operation, found.model, found.template) == (Operation.STREAM, "", "/v1/chat")
 
 
+@pytest.mark.parametrize(
+    ("path", "placeholder"),
+    [
+        ("/triage/{model}", "{model}"),
+        ("/triage/{name}", "{name}"),
+        ("/triage/{model_name}/to/{model_version}", "{model_version}"),
+        ("/triage/{model_name}/{model_name}", "{model_name}"),
+    ],
+)
+def test_inference_path_may_only_contain_the_model_name(path: str, placeholder: str) -> None:
+    class Triage(V2):
+        name = "triage"
+        inferences = {path: Operation.INFER}
+
+    line = (
+        f'The inference path {path} of the dialect "triage" has the placeholder {placeholder}. '
+        "It can have one placeholder, {model_name}."
+    )
+    with pytest.raises(InvalidSettings, match=f"^{re.escape(line)}$"):
+        routes().add(Triage(None, Settings(), Meters()))
+
+
 @pytest.mark.parametrize("path", ["/v2/models/{model}/infer", "/v2/health/live", "/v2/models/{it}/stream"])
-def test_a_path_that_two_dialects_claim_names_both(path: str) -> None:
+def test_duplicate_claim_of_a_path_names_both_dialects(path: str) -> None:
     class Other(HttpDialect):
         name = "other"
 
@@ -94,20 +118,20 @@ class Greeting(HttpDialect):
         return [ReadClaim("/", Action.PAGE, None)]
 
 
-def test_a_claim_gives_way_once_to_a_dialect_that_joins() -> None:
+def test_yielding_claim_is_replaced_once_by_a_plugin_dialect() -> None:
     found = routes(page=False)
-    assert (found.owner_of("/"), found.claims.count(("GET", "/"))) == ("metadata", 1)
+    assert (found.find_owner("/"), found.claims.count(("GET", "/"))) == ("metadata", 1)
     found.add(Greeting())
-    assert (found.owner_of("/"), found.claims.count(("GET", "/"))) == ("greeting", 1)
+    assert (found.find_owner("/"), found.claims.count(("GET", "/"))) == ("greeting", 1)
     with pytest.raises(InvalidSettings, match='"greeting" and "greeting" both claim /'):
         found.add(Greeting())
-    assert routes().owner_of("/") == "documentation"
+    assert routes().find_owner("/") == "documentation"
 
 
-def test_metrics_at_the_path_of_another_route_stop_the_start() -> None:
+def test_metrics_path_conflict_prevents_startup() -> None:
     with pytest.raises(InvalidSettings, match='"metadata" and "metrics" both claim /v2'):
         routes(metrics_endpoint="/v2")
-    found = routes(metrics_endpoint="/numbers").of_path("/numbers")
+    found = routes(metrics_endpoint="/numbers").find_route("/numbers")
     assert isinstance(found, ReadRoute)
 
 
@@ -129,8 +153,8 @@ def test_metrics_at_the_path_of_another_route_stop_the_start() -> None:
         ("/v2/other", None),
     ],
 )
-def test_a_path_has_the_owner_that_serves_it(path: str, owner: str | None) -> None:
-    assert routes().owner_of(path) == owner
+def test_path_owner_is_the_dialect_that_serves_it(path: str, owner: str | None) -> None:
+    assert routes().find_owner(path) == owner
 
 
 @pytest.mark.parametrize(
@@ -145,21 +169,21 @@ def test_a_path_has_the_owner_that_serves_it(path: str, owner: str | None) -> No
         ("GET", "/{rest:path}", "/v1/models"),
     ],
 )
-def test_a_models_own_route_precedes_a_dialect_that_yields(method: str, path: str, asked: str) -> None:
+def test_custom_route_precedes_a_yielding_dialect(method: str, path: str, asked: str) -> None:
     own = [(CustomHandler(path, method), "model")]
     found = build_routes(None, Settings(), Meters(), lambda: own)
     other = "GET" if method == "POST" else "POST"
-    assert found.of_path(asked, method) is None
-    assert found.of_target(asked.encode()) is None
-    of_other = found.of_path(asked, other)
+    assert found.find_route(asked, method) is None
+    assert found.find_inference_route(asked.encode()) is None
+    of_other = found.find_route(asked, other)
     own = []
-    assert found.of_path(asked, method) is not None
-    assert found.of_path(asked, other) == of_other
+    assert found.find_route(asked, method) is not None
+    assert found.find_route(asked, other) == of_other
 
 
 @pytest.mark.parametrize("path", ["/infer", "/generate_stream", "/versions/1/infer"])
-def test_no_inference_is_of_a_model_without_a_name(path: str) -> None:
-    assert not isinstance(routes().of_path(f"/v2/models/{path}", "POST"), Route)
+def test_model_name_must_not_be_empty(path: str) -> None:
+    assert not isinstance(routes().find_route(f"/v2/models/{path}", "POST"), Route)
 
 
 @pytest.mark.parametrize(
@@ -176,10 +200,11 @@ def test_no_inference_is_of_a_model_without_a_name(path: str) -> None:
         (f"/{'x' * 300}/v1/chat/completions", ""),
     ],
 )
-def test_a_path_that_differs_in_its_first_part_is_named(path: str, meant: str) -> None:
-    assert routes().not_found(path) == (f"Not Found; did you mean {meant}?" if meant else "Not Found")
+def test_path_with_wrong_prefix_gets_a_suggestion(path: str, meant: str) -> None:
+    step = f"did you mean {meant}?" if meant else "hint: POST /v2/models/NAME/infer or generate calls a model"
+    assert routes().describe_missing(path) == f"Not Found; {step}"
 
 
-def test_the_suggested_path_has_the_prefix_of_the_proxy() -> None:
-    said = routes().not_found("/chat/completions", "/models")
+def test_suggested_path_has_the_proxy_prefix() -> None:
+    said = routes().describe_missing("/chat/completions", "/models")
     assert said == "Not Found; did you mean /models/v1/chat/completions?"

@@ -6,7 +6,7 @@ import pytest
 
 from inferstream.dataplane.access import Action
 from inferstream.errors import InvalidSettings
-from inferstream.extensions import DIALECTS, OURS, Plugin
+from inferstream.extensions.entries import DIALECTS, OURS, Plugin
 from inferstream.server.door import Door
 from inferstream.server.rest import routing
 from inferstream.server.rest.dialects.base import Answer, HttpDialect, ReadClaim, ReadRoute
@@ -47,7 +47,7 @@ class NoPort(Door):
 def build(monkeypatch: pytest.MonkeyPatch) -> Any:
     def build(*kinds: object, package: str = "p", strict: bool = False) -> Routes:
         joining = [(Plugin(package, DIALECTS, str(kind), "m:x"), kind) for kind in kinds]
-        monkeypatch.setattr(routing, "loaded", lambda group, strict: joining)
+        monkeypatch.setattr(routing, "load_group", lambda group, strict: joining)
         return routing.build_routes(None, Settings(strict=strict), Meters())  # type: ignore[arg-type]
 
     return build
@@ -61,10 +61,10 @@ def core() -> list[str]:
     return [kind.name for kind in routing.CORE]
 
 
-def test_dialects_join_behind_those_of_the_core_and_know_each_other(build: Any) -> None:
+def test_plugin_dialects_follow_core_dialects_and_see_each_other(build: Any) -> None:
     routes = build(Joined)
     assert [dialect.name for dialect in routes.dialects] == [*core(), "joined"]
-    assert isinstance(routes.of_path("/joined", "GET"), ReadRoute)
+    assert isinstance(routes.find_route("/joined", "GET"), ReadRoute)
     assert all([each.name for each in dialect.siblings] == [*core(), "joined"] for dialect in routes.dialects)
 
 
@@ -77,7 +77,7 @@ def test_dialects_join_behind_those_of_the_core_and_know_each_other(build: Any) 
         (5, "it is not a subclass of HttpDialect or Door"),
     ],
 )
-def test_one_that_cannot_be_used_is_left_out_or_ends_a_strict_start(
+def test_unusable_dialect_is_skipped_or_prevents_strict_startup(
     build: Any, kind: object, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert names(build(Joined, kind)) == ["joined"]
@@ -87,12 +87,12 @@ def test_one_that_cannot_be_used_is_left_out_or_ends_a_strict_start(
     assert "package p" in refused.value.message
 
 
-def test_an_error_of_ours_is_raised(build: Any) -> None:
+def test_builtin_dialect_error_is_raised(build: Any) -> None:
     with pytest.raises(ValueError, match="no licence"):
         build(Broken, package=OURS)
 
 
-def test_a_door_is_no_dialect_and_no_fault(build: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_transport_is_not_a_dialect_and_not_an_error(build: Any, caplog: pytest.LogCaptureFixture) -> None:
     assert names(build(NoPort, strict=True)) == []
 
 
@@ -105,5 +105,5 @@ def test_a_door_is_no_dialect_and_no_fault(build: Any, caplog: pytest.LogCapture
         ("/nowhere", "GET", None),
     ],
 )
-def test_the_action_of_a_request_is_that_of_its_route(path: str, method: str, action: Action | None) -> None:
+def test_request_action_follows_its_route(path: str, method: str, action: Action | None) -> None:
     assert build_action_finder(Settings())(path, method) is action

@@ -34,7 +34,7 @@ class Door:
         self.request_ids = self
         self.opened: list[Any] = []
 
-    def among(self, headers: list[tuple[bytes, bytes]]) -> bytes | None:
+    def choose_from_headers(self, headers: list[tuple[bytes, bytes]]) -> bytes | None:
         return dict(headers).get(b"x-request-id")
 
     def open(self, socket: WebSocket, path: str, headers: Any, request_id: bytes | None) -> "Echo":
@@ -50,7 +50,7 @@ class Echo:
         self.busy = False
         self.is_lost = False
 
-    def received(self, message: bytes, text: bool) -> None:
+    def receive(self, message: bytes, text: bool) -> None:
         self.socket.put(message, text)
 
     def lost(self) -> None:
@@ -118,7 +118,7 @@ def texts(frames: list[Any]) -> Iterator[bytes]:
             yield bytes(frame.data)
 
 
-async def test_messages_come_and_go_in_their_order_and_kind(connected: Connected) -> None:
+async def test_messages_keep_order_and_type(connected: Connected) -> None:
     assert connected.door.opened == [("/v2/models/a b/stream", b"7")]
     connected.client.send_text(b"one")
     connected.client.send_binary(b"two")
@@ -130,13 +130,13 @@ async def test_messages_come_and_go_in_their_order_and_kind(connected: Connected
     assert connected.transport.times_written == 2, "the upgrade, and both messages"
 
 
-async def test_a_message_in_pieces_is_one(connected: Connected) -> None:
+async def test_fragmented_message_is_joined(connected: Connected) -> None:
     connected.client.send_text(b"on", fin=False)
     connected.client.send_continuation(b"e", fin=True)
     assert [*texts(await connected.turn())] == [b"one"]
 
 
-async def test_a_refused_upgrade_is_an_http_error_in_json() -> None:
+async def test_refused_upgrade_is_a_json_http_error() -> None:
     made = Connected(Door(ModelNotReady("m")))
     [response] = await made.turn()
     assert (response.status_code, response.headers["content-type"]) == (503, "application/json")
@@ -146,7 +146,7 @@ async def test_a_refused_upgrade_is_an_http_error_in_json() -> None:
     made.leave()
 
 
-async def test_a_message_above_the_limit_ends_the_socket(connected: Connected) -> None:
+async def test_oversized_message_closes_the_socket(connected: Connected) -> None:
     connected.client.send_text(b"x" * 1001)
     await connected.turn()
     assert connected.closed == (1009, "A message may have 1000 bytes.")
@@ -159,7 +159,7 @@ async def test_a_message_above_the_limit_ends_the_socket(connected: Connected) -
         ("MAX_FRAGMENTS", lambda client: [client.send_text(b"a", fin=False)] + [client.send_continuation(b"", fin=False) for _ in range(9)], "too many pieces"),
     ],
 )  # fmt: skip
-async def test_a_client_that_sends_what_costs_is_let_go(
+async def test_abusive_client_is_disconnected(
     connected: Connected, monkeypatch: pytest.MonkeyPatch, bound: str, send: Any, said: str
 ) -> None:
     monkeypatch.setattr(sockets, bound, 8)
@@ -169,7 +169,7 @@ async def test_a_client_that_sends_what_costs_is_let_go(
     assert said in connected.closed[1]
 
 
-async def test_a_client_that_leaves_loses_its_calls(connected: Connected) -> None:
+async def test_disconnect_cancels_the_calls_of_the_client(connected: Connected) -> None:
     listener: Any = connected.socket._listener
     connected.client.send_close(1000)
     await connected.turn()
@@ -180,7 +180,7 @@ async def test_a_client_that_leaves_loses_its_calls(connected: Connected) -> Non
     assert connected.lost == [connected.socket]
 
 
-async def test_a_silent_client_is_asked_and_then_closed(connected: Connected) -> None:
+async def test_silent_client_is_pinged_and_then_closed(connected: Connected) -> None:
     heard = connected.socket._heard
     assert connected.socket.idle(heard + 19)
     assert await connected.turn() == []
@@ -192,18 +192,18 @@ async def test_a_silent_client_is_asked_and_then_closed(connected: Connected) ->
     assert connected.closed[0] == 1011
 
 
-async def test_a_stop_waits_for_the_call_that_runs(connected: Connected) -> None:
+async def test_stop_waits_for_the_running_call(connected: Connected) -> None:
     listener: Any = connected.socket._listener
     listener.busy = True
     connected.socket.shutdown()
     assert await connected.turn() == []
     listener.busy = False
-    connected.socket.rest()
+    connected.socket.handle_idle()
     await connected.turn()
     assert connected.closed[0] == 1001
 
 
-async def test_a_message_waits_for_a_client_that_does_not_read(connected: Connected) -> None:
+async def test_message_waits_for_a_client_that_does_not_read(connected: Connected) -> None:
     assert connected.socket.send(b"one", True) is None
     connected.socket.pause_writing()
     waiting = asyncio.ensure_future(connected.socket.send(b"two", True))  # type: ignore[arg-type]

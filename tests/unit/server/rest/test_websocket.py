@@ -6,7 +6,7 @@ import pytest
 
 from inferstream import Application
 from inferstream.server.edge import Edge, OpenSocket
-from inferstream.server.rest.websocket import ROUTE, WebSocketDoor, chosen
+from inferstream.server.rest.websocket import ROUTE, WebSocketDoor, choose_subprotocol
 
 
 @pytest.mark.parametrize(
@@ -17,16 +17,16 @@ from inferstream.server.rest.websocket import ROUTE, WebSocketDoor, chosen
         ("/v2/models/m/versions/2/stream", ("m", "2")),
     ],
 )
-def test_a_path_names_a_model_and_perhaps_a_version(path: str, groups: tuple[str, str | None]) -> None:
+def test_path_has_model_and_optional_version(path: str, groups: tuple[str, str | None]) -> None:
     match = ROUTE.fullmatch(path)
     assert match is not None
     assert match.groups() == groups
     assert ROUTE.fullmatch("/v2/models/stream") is None
 
 
-def test_the_subprotocol_with_a_key_is_never_the_answer() -> None:
-    assert chosen(["inferstream.key.secret", "inferstream"]) == "inferstream"
-    assert chosen(["inferstream.key.secret"]) is None
+def test_subprotocol_with_key_is_never_selected() -> None:
+    assert choose_subprotocol(["inferstream.key.secret", "inferstream"]) == "inferstream"
+    assert choose_subprotocol(["inferstream.key.secret"]) is None
 
 
 class Named(Edge):
@@ -42,7 +42,7 @@ class Named(Edge):
         return named
 
 
-async def test_the_last_edge_is_the_first_that_a_socket_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_last_edge_is_outermost_for_websockets(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: Any = lambda self, socket, path, headers, request_id: socket  # noqa: E731
     monkeypatch.setattr(WebSocketDoor, "_open", opened)
     async with Application([]) as application:

@@ -1,4 +1,4 @@
-"""A model that declares its tensors, and returns INPUT0 as OUTPUT0 and INPUT1 as OUTPUT1."""
+"""A model that declares its inputs and outputs, and returns INPUT0 as OUTPUT0 and INPUT1 as OUTPUT1."""
 
 from inferstream import MLModel
 from inferstream.types import InferenceRequest, InferenceResponse, ResponseOutput

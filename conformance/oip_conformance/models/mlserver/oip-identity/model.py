@@ -1,4 +1,4 @@
-"""A model that returns its inputs, of any datatype, in their order."""
+"""A model that returns its inputs, of any datatype, in order."""
 
 from mlserver import MLModel
 from mlserver.types import InferenceRequest, InferenceResponse, ResponseOutput

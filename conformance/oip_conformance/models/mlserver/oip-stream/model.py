@@ -1,4 +1,4 @@
-"""A model that streams the words of its text, and fails at the word !fail."""
+"""A model that streams the words of its input, and raises an error at the word `!fail`."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ class Stream(MLModel):
 
 
 async def words(payload: InferenceRequest) -> AsyncIterator[str]:
-    """The words of the text, one after the other."""
+    """Yield the words of the input, with a pause between them."""
     texts = {tensor.name: tensor for tensor in payload.inputs}
     for number, word in enumerate(StringCodec.decode_input(texts["text_input"])[0].split()):
         if number:

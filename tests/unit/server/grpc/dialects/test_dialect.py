@@ -13,7 +13,7 @@ from inferstream.types import Headers
 from ..test_stream import Defaults, Exchange, FullDataPlane, message
 
 
-def test_a_stream_without_a_models_name_is_told_so() -> None:
+def test_stream_without_model_name_is_refused() -> None:
     class Unnamed(FullDataPlane):
         def admit(self, model: str, *_: object) -> NoReturn:
             raise ModelNotFound(model)
@@ -23,7 +23,7 @@ def test_a_stream_without_a_models_name_is_told_so() -> None:
         request.admitted()
 
 
-async def test_a_refusal_is_raised_where_a_dialect_asks_for_the_admission() -> None:
+async def test_admission_error_is_raised_when_the_dialect_requests_admission() -> None:
     dataplane = FullDataPlane()
     request = StreamRequest(message(model_name="m"), dataplane, Caller(Headers(()), "grpc"))
     assert dataplane.refusals == [("grpc", "stream")]

@@ -64,30 +64,30 @@ def texts(written: list[Any]) -> list[str]:
     return [response.outputs[0].contents.bytes_contents[0].decode() for response in responses]
 
 
-async def test_later_requests_are_of_the_same_call() -> None:
+async def test_later_requests_belong_to_the_same_call() -> None:
     written, code = await served(request(1, "a"), request(2, "other"), request(3))
     assert written[0] == {"x-stream-dialect": "mlserver"}
     assert (texts(written), code) == (["a 1", "other 2", "a 3"], StatusCode.OK)
 
 
-async def test_a_failure_ends_the_stream_behind_its_responses() -> None:
+async def test_failure_ends_the_stream_after_its_responses() -> None:
     written, code = await served(request(1, "a"), request(-1))
     assert (texts(written), code) == (["a 1"], StatusCode.INTERNAL)
 
 
-async def test_a_call_that_fails_at_once_has_no_metadata_so_that_clients_may_try_again() -> None:
+async def test_call_failing_immediately_sends_no_metadata_so_clients_can_retry() -> None:
     written, code = await served(request(1, model="nobody"))
     assert (written, code) == ([], StatusCode.NOT_FOUND)
 
 
 @pytest.mark.parametrize(("parameter", "certain"), [("content_type", True), ("other", False)])
-def test_a_content_type_is_its_mark(parameter: str, certain: bool) -> None:
+def test_content_type_identifies_mlserver_clients(parameter: str, certain: bool) -> None:
     message: Any = ModelInferRequest()
     message.inputs.add(name="x").parameters[parameter].string_param = "np"
     assert MLServerDialect.is_certain(first_of(message), Headers(())) is certain
 
 
-async def test_a_first_request_that_cannot_be_read_is_in_the_access_log() -> None:
+async def test_unreadable_first_request_is_in_the_access_log() -> None:
     records: list[AccessRecord] = []
     wrong = ModelInferRequest(model_name="Echo", raw_input_contents=[b"a", b"b"])
     async with Application(Echo) as application:

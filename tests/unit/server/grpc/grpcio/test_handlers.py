@@ -9,7 +9,7 @@ from grpc.aio import EOF, InternalError
 
 from inferstream.concurrency.scope import ClientLeft
 from inferstream.server.grpc.grpcio.handlers import RpcHandlers
-from inferstream.server.grpc.rpc import RpcFailed, ServedRpc
+from inferstream.server.grpc.rpc import Rpc, RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 
 
@@ -62,10 +62,10 @@ class LibraryContext:
 class Table:
     """RPCs by path."""
 
-    def __init__(self, *rpcs: ServedRpc) -> None:
+    def __init__(self, *rpcs: Rpc) -> None:
         self.rpcs = {rpc.path: rpc for rpc in rpcs}
 
-    def find(self, path: str) -> ServedRpc | None:
+    def find(self, path: str) -> Rpc | None:
         return self.rpcs.get(path)
 
 
@@ -81,10 +81,8 @@ async def echo(message: Any, context: Any) -> Any:
     return None
 
 
-async def test_unary_and_streaming_rpcs_are_handlers() -> None:
-    handlers = RpcHandlers(
-        Table(ServedRpc("/s/Unary", False, False, echo), ServedRpc("/s/Server", False, True, echo))
-    )
+async def test_unary_and_streaming_rpcs_have_handlers() -> None:
+    handlers = RpcHandlers(Table(Rpc("/s/Unary", False, False, echo), Rpc("/s/Server", False, True, echo)))
     assert await handlers.service(Details("/s/Unary")).unary_unary(b"x", LibraryContext()) == b"x"
     context = LibraryContext()
     assert await handlers.service(Details("/s/Server")).stream_stream(object(), context) is None
@@ -92,20 +90,20 @@ async def test_unary_and_streaming_rpcs_are_handlers() -> None:
     assert handlers.service(Details("/s/Other")) is None
 
 
-async def test_a_handler_stays_until_its_rpc_changes() -> None:
-    table = Table(ServedRpc("/s/M", False, False, echo))
+async def test_handler_is_reused_until_its_rpc_changes() -> None:
+    table = Table(Rpc("/s/M", False, False, echo))
     handlers = RpcHandlers(table)
     first = handlers.service(Details("/s/M"))
     assert handlers.service(Details("/s/M")) is first
-    table.rpcs["/s/M"] = ServedRpc("/s/M", False, False, echo)
+    table.rpcs["/s/M"] = Rpc("/s/M", False, False, echo)
     assert handlers.service(Details("/s/M")) is not first
 
 
-async def test_a_failure_aborts_with_its_status() -> None:
+async def test_failure_aborts_with_its_status() -> None:
     async def fail(message: Any, context: Any) -> Any:
         raise RpcFailed(StatusCode.NOT_FOUND, "no m", (("retry-after", "1"),))
 
-    handler = RpcHandlers(Table(ServedRpc("/s/M", False, False, fail))).service(Details("/s/M"))
+    handler = RpcHandlers(Table(Rpc("/s/M", False, False, fail))).service(Details("/s/M"))
     with pytest.raises(Aborted) as caught:
         await handler.unary_unary(b"", LibraryContext())
     assert caught.value.args == (grpc.StatusCode.NOT_FOUND, "no m", (("retry-after", "1"),))
@@ -114,7 +112,7 @@ async def test_a_failure_aborts_with_its_status() -> None:
 @pytest.mark.parametrize(
     ("used", "arguments"), [("read", ()), ("write", (b"x",)), ("send_initial_metadata", ((("a", "b"),),))]
 )
-async def test_an_internal_error_of_the_library_says_that_the_client_has_left(
+async def test_grpcio_internal_error_means_the_client_disconnected(
     used: str, arguments: tuple[Any, ...]
 ) -> None:
     seen = []
@@ -126,7 +124,7 @@ async def test_an_internal_error_of_the_library_says_that_the_client_has_left(
             seen.append(left)
             raise
 
-    handler = RpcHandlers(Table(ServedRpc("/s/M", True, True, use))).service(Details("/s/M"))
+    handler = RpcHandlers(Table(Rpc("/s/M", True, True, use))).service(Details("/s/M"))
     with pytest.raises(asyncio.CancelledError):
         await handler.stream_stream(object(), LibraryContext(left=True))
     assert len(seen) == 1

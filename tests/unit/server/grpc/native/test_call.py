@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from inferstream.errors import PayloadTooLarge
-from inferstream.server.grpc.messages import PREFIX, compressed, prefixed
+from inferstream.server.grpc.messages import PREFIX, add_prefix, compress
 from inferstream.server.grpc.native.call import WORTH_COMPRESSING, UnaryCall
 from inferstream.server.grpc.native.head import CallHead
-from inferstream.server.grpc.rpc import RpcFailed, ServedRpc
+from inferstream.server.grpc.rpc import Rpc, RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.http2 import frames
 from inferstream.server.http2.connection import Http2Connection
@@ -34,7 +34,7 @@ class Called:
     compression: bytes | None = None
 
     def __init__(self, serve: Serve, *fields: tuple[bytes, bytes]) -> None:
-        self._rpc = ServedRpc("/s/m", False, False, serve)
+        self._rpc = Rpc("/s/m", False, False, serve)
         self.call: UnaryCall | None = None
         self.transport = FakeTransport()
         self.connection = Http2Connection(
@@ -75,8 +75,8 @@ async def echo(message: Any, context: Any) -> bytes:
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 7])
-async def test_a_message_may_come_in_pieces(pieces: int) -> None:
-    called, data = Called(echo), prefixed(b"hello there")
+async def test_message_may_arrive_in_pieces(pieces: int) -> None:
+    called, data = Called(echo), add_prefix(b"hello there")
     size = -(-len(data) // pieces)
     for start in range(0, len(data), size):
         called.send(data[start : start + size], end=start + size >= len(data))
@@ -88,13 +88,13 @@ async def test_a_message_may_come_in_pieces(pieces: int) -> None:
     ("data", "status", "said"),
     [
         (b"", StatusCode.UNIMPLEMENTED, "none was sent"),
-        (prefixed(b"a") * 2, StatusCode.UNIMPLEMENTED, "more were sent"),
-        (prefixed(b"abc")[:-1], StatusCode.INTERNAL, "The last message is incomplete."),
-        (b"\x01" + prefixed(b"abc")[1:], StatusCode.INVALID_ARGUMENT, "no grpc-encoding"),
+        (add_prefix(b"a") * 2, StatusCode.UNIMPLEMENTED, "more were sent"),
+        (add_prefix(b"abc")[:-1], StatusCode.INTERNAL, "The last message is incomplete."),
+        (b"\x01" + add_prefix(b"abc")[1:], StatusCode.INVALID_ARGUMENT, "no grpc-encoding"),
         (PREFIX.pack(0, 1 << 21), StatusCode.RESOURCE_EXHAUSTED, "larger than"),
     ],
 )
-async def test_what_is_not_one_message_ends_the_call(data: bytes, status: StatusCode, said: str) -> None:
+async def test_anything_but_one_message_ends_the_call(data: bytes, status: StatusCode, said: str) -> None:
     called = Called(echo)
     called.send(data)
     headers, body = await called.ended()
@@ -109,37 +109,35 @@ async def test_what_is_not_one_message_ends_the_call(data: bytes, status: Status
         ((b"grpc-timeout", b"soon"), StatusCode.INTERNAL),
     ],
 )
-async def test_a_head_that_cannot_be_meant_ends_the_call_at_once(
-    field: tuple[bytes, bytes], status: StatusCode
-) -> None:
+async def test_invalid_head_ends_the_call_immediately(field: tuple[bytes, bytes], status: StatusCode) -> None:
     headers, _ = await Called(echo, field).ended()
     assert headers["grpc-status"] == str(status.value)
 
 
-async def test_a_compressed_message_is_read_and_a_large_response_is_compressed_where_the_client_takes_it(
+async def test_compressed_request_is_read_and_large_response_is_compressed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Called, "compression", b"gzip")
     large = b"x" * WORTH_COMPRESSING
     called = Called(echo, (b"grpc-encoding", b"gzip"), (b"grpc-accept-encoding", b"gzip"))
-    called.send(compressed(large, b"gzip"))
+    called.send(compress(large, b"gzip"))
     headers, body = await called.ended()
     assert (headers["grpc-encoding"], body[0]) == ("gzip", 1)
     assert len(body) < len(large)
     plain = Called(echo)
-    plain.send(prefixed(large))
+    plain.send(add_prefix(large))
     headers, body = await plain.ended()
-    assert ("grpc-encoding" in headers, body) == (False, prefixed(large))
+    assert ("grpc-encoding" in headers, body) == (False, add_prefix(large))
 
 
-async def test_metadata_leave_with_the_response() -> None:
+async def test_metadata_is_sent_with_the_response() -> None:
     async def serve(message: Any, context: Any) -> bytes:
         await context.send_initial_metadata((("x-a", "1"),))
         context.add_trailing_metadata((("x-b", "2"),))
         return b""
 
     called = Called(serve)
-    called.send(prefixed(b""))
+    called.send(add_prefix(b""))
     headers, _ = await called.ended()
     assert (headers["x-a"], headers["x-b"], headers["grpc-status"]) == ("1", "2", "0")
 
@@ -152,22 +150,22 @@ async def test_metadata_leave_with_the_response() -> None:
         (ValueError("secret"), StatusCode.INTERNAL, "its log says why"),
     ],
 )
-async def test_a_failure_is_the_status_of_the_call(error: Exception, status: StatusCode, said: str) -> None:
+async def test_failure_sets_the_call_status(error: Exception, status: StatusCode, said: str) -> None:
     async def fail(message: Any, context: Any) -> bytes:
         raise error
 
     called = Called(fail)
-    called.send(prefixed(b""))
+    called.send(add_prefix(b""))
     headers, body = await called.ended()
     assert (headers["grpc-status"], body) == (str(status.value), b"")
     assert said in headers["grpc-message"]
     assert ("retry-after" in headers) is isinstance(error, RpcFailed)
 
 
-async def test_a_response_above_the_limit_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_oversized_response_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Called, "max_send", 3)
     called = Called(echo)
-    called.send(prefixed(b"abcd"))
+    called.send(add_prefix(b"abcd"))
     headers, _ = await called.ended()
     assert (
         headers["grpc-status"],
@@ -178,7 +176,7 @@ async def test_a_response_above_the_limit_is_none(monkeypatch: pytest.MonkeyPatc
     )
 
 
-async def test_a_deadline_that_passes_and_a_client_that_leaves_cancel_the_rpc() -> None:
+async def test_deadline_or_disconnect_cancels_the_rpc() -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def hang(message: Any, context: Any) -> bytes:
@@ -190,13 +188,13 @@ async def test_a_deadline_that_passes_and_a_client_that_leaves_cancel_the_rpc() 
         raise AssertionError
 
     late = Called(hang, (b"grpc-timeout", b"1m"))
-    late.send(prefixed(b""))
+    late.send(add_prefix(b""))
     headers, _ = await late.ended()
     assert headers["grpc-status"] == str(StatusCode.DEADLINE_EXCEEDED.value)
     begun.clear()
     ended.clear()
     left = Called(hang)
-    left.send(prefixed(b""))
+    left.send(add_prefix(b""))
     async with asyncio.timeout(10):
         await begun.wait()
         left.connection.data_received(frames.frame(frames.RST_STREAM, 0, 1, b"\0\0\0\x08"))

@@ -18,7 +18,7 @@ def port(custom: dict[str, Any] | None = None) -> NativePort:
     return NativePort(NoRpcs(), Settings(_custom_grpc_server_settings=custom))  # type: ignore[arg-type]
 
 
-async def test_a_port_in_use_is_refused_unless_both_servers_reuse_it() -> None:
+async def test_port_in_use_is_refused_unless_both_servers_reuse_it() -> None:
     first, second = (port({"grpc.so_reuseport": 1}) for _ in range(2))
     try:
         number = first.bind("127.0.0.1", 0)

@@ -11,7 +11,7 @@ from inferstream.server.grpc.messages import PREFIX
 from inferstream.server.grpc.native import streaming
 from inferstream.server.grpc.native.head import CallHead
 from inferstream.server.grpc.native.streaming import StreamingCall
-from inferstream.server.grpc.rpc import RpcFailed, ServedRpc
+from inferstream.server.grpc.rpc import Rpc, RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.http2 import frames, sending
 from inferstream.server.http2.connection import Http2Connection
@@ -93,10 +93,10 @@ class Served:
         )
 
     def _accept(self, stream: Stream, request: Request, end: bool) -> StreamingCall:
-        call = StreamingCall(stream, CallHead(request), ServedRpc("/s/m", True, True, self._serve), self)
+        call = StreamingCall(stream, CallHead(request), Rpc("/s/m", True, True, self._serve), self)
         assert call.begin()
         call.start()
-        call.received(b"", end)
+        call.receive_data(b"", end)
         return call
 
     async def _serve(self, _: bytes | None, call: StreamingCall) -> None:  # type: ignore[override]
@@ -136,7 +136,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-async def test_the_first_leaves_alone_and_those_made_without_waiting_together(clock: Clock) -> None:
+async def test_first_message_is_sent_alone_and_immediate_ones_together(clock: Clock) -> None:
     async def behaviour(call: StreamingCall) -> None:
         for name in "abcd":
             await call.write(name.encode())
@@ -144,7 +144,7 @@ async def test_the_first_leaves_alone_and_those_made_without_waiting_together(cl
     assert await Served(behaviour).ended() == ["head a", "b c d end"]
 
 
-async def test_all_there_is_has_left_a_turn_after_the_model_waits(clock: Clock) -> None:
+async def test_pending_messages_are_sent_one_loop_iteration_after_the_model_waits(clock: Clock) -> None:
     before: list[list[str]] = []
 
     async def behaviour(call: StreamingCall) -> None:
@@ -159,7 +159,7 @@ async def test_all_there_is_has_left_a_turn_after_the_model_waits(clock: Clock) 
     assert before == [["head a", "b c"]]
 
 
-async def test_a_message_that_took_long_leaves_at_once(clock: Clock) -> None:
+async def test_slow_message_is_sent_immediately(clock: Clock) -> None:
     async def behaviour(call: StreamingCall) -> None:
         for name in "abcd":
             if name == "c":
@@ -171,7 +171,7 @@ async def test_a_message_that_took_long_leaves_at_once(clock: Clock) -> None:
     assert await served.ended() == ["head a", "b c", "d end"]
 
 
-async def test_a_stream_that_never_waits_lets_others_run(clock: Clock) -> None:
+async def test_nonwaiting_stream_lets_others_run(clock: Clock) -> None:
     async def behaviour(call: StreamingCall) -> None:
         asyncio.get_running_loop().call_soon(others.append, "ran")
         for _ in range(streaming.WITHOUT_WAIT):
@@ -184,7 +184,7 @@ async def test_a_stream_that_never_waits_lets_others_run(clock: Clock) -> None:
     assert writes == ["head x", "x " * (streaming.WITHOUT_WAIT - 2) + "x", "end"]
 
 
-async def test_a_message_without_bytes_and_large_ones_keep_their_places(clock: Clock) -> None:
+async def test_empty_and_large_messages_keep_their_order(clock: Clock) -> None:
     large = "l" * (outgoing.TOGETHER_BYTES + 1)
 
     async def behaviour(call: StreamingCall) -> None:
@@ -195,7 +195,7 @@ async def test_a_message_without_bytes_and_large_ones_keep_their_places(clock: C
     assert found.replace(large, "large") == "head a - b large c end"
 
 
-async def test_so_many_bytes_leave_together(clock: Clock) -> None:
+async def test_messages_are_combined_up_to_a_size(clock: Clock) -> None:
     third = "x" * (outgoing.TOGETHER_BYTES // 3)
 
     async def behaviour(call: StreamingCall) -> None:
@@ -207,9 +207,7 @@ async def test_so_many_bytes_leave_together(clock: Clock) -> None:
     assert found == ["head a", "x x x x", "x end"]
 
 
-async def test_a_message_above_the_limit_ends_the_stream(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_oversized_message_ends_the_stream(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Served, "max_send", 3)
     sizes: list[int] = []
 
@@ -222,7 +220,7 @@ async def test_a_message_above_the_limit_ends_the_stream(
     assert sizes == [3]
 
 
-async def test_a_failure_follows_the_messages_before_it(clock: Clock) -> None:
+async def test_failure_follows_previous_messages(clock: Clock) -> None:
     async def behaviour(call: StreamingCall) -> None:
         for name in "abc":
             await call.write(name.encode())
@@ -231,7 +229,7 @@ async def test_a_failure_follows_the_messages_before_it(clock: Clock) -> None:
     assert await Served(behaviour).ended() == ["head a", "b c end"]
 
 
-async def test_metadata_leave_before_there_is_a_message(clock: Clock) -> None:
+async def test_metadata_is_sent_before_the_first_message(clock: Clock) -> None:
     async def behaviour(call: StreamingCall) -> None:
         await call.send_initial_metadata((("k", "v"),))
         await asyncio.sleep(0)
@@ -242,7 +240,7 @@ async def test_metadata_leave_before_there_is_a_message(clock: Clock) -> None:
     assert await served.ended() == ["head", "a", "end"]
 
 
-async def test_metadata_leave_with_a_message_that_is_there(clock: Clock) -> None:
+async def test_metadata_is_sent_with_a_ready_message(clock: Clock) -> None:
     async def behaviour(call: StreamingCall) -> None:
         await call.send_initial_metadata((("k", "v"),))
         await call.write(b"a")
@@ -268,7 +266,7 @@ async def test_messages_wait_for_a_client_that_does_not_read(clock: Clock) -> No
     assert words == ["head", *(f"{number:05d}" for number in range(100)), "end"]
 
 
-async def test_metadata_do_not_follow_the_end(clock: Clock) -> None:
+async def test_metadata_cannot_follow_the_end(clock: Clock) -> None:
     async def behaviour(call: StreamingCall) -> None:
         call.fail(StatusCode.DEADLINE_EXCEEDED, "late")
         with pytest.raises(ClientLeft):
@@ -277,7 +275,7 @@ async def test_metadata_do_not_follow_the_end(clock: Clock) -> None:
     assert await Served(behaviour).ended() == ["end"]
 
 
-async def test_a_message_waits_for_one_turn_beside_other_streams(clock: Clock) -> None:
+async def test_message_waits_for_one_loop_iteration_next_to_other_streams(clock: Clock) -> None:
     async def behaviour(call: StreamingCall) -> None:
         for name in "ab":
             await call.write(name.encode())
@@ -289,7 +287,7 @@ async def test_a_message_waits_for_one_turn_beside_other_streams(clock: Clock) -
     await served.ended()
 
 
-async def test_messages_leave_before_the_connection_ends(clock: Clock) -> None:
+async def test_messages_are_sent_before_the_connection_closes(clock: Clock) -> None:
     async def behaviour(call: StreamingCall) -> None:
         for name in "abc":
             await call.write(name.encode())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inferstream.concurrency.scope import ClientLeft
 from inferstream.server.grpc.context import RpcContext
-from inferstream.server.grpc.rpc import RpcFailed, ServedRpc
+from inferstream.server.grpc.rpc import Rpc, RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.grpc.web.call import WebLimits
 from inferstream.server.grpc.web.door import GrpcWeb
@@ -24,9 +24,9 @@ class One:
     """A service with one RPC."""
 
     def __init__(self, serve: Serve, streams: bool) -> None:
-        self._rpc = ServedRpc(PATH, False, streams, serve)
+        self._rpc = Rpc(PATH, False, streams, serve)
 
-    def find(self, path: str) -> ServedRpc | None:
+    def find(self, path: str) -> Rpc | None:
         return self._rpc if path == PATH else None
 
 
@@ -99,13 +99,13 @@ async def forever(_: bytes | None, context: RpcContext) -> None:
     await asyncio.Event().wait()
 
 
-async def test_one_response_is_one_write() -> None:
+async def test_unary_response_is_one_write() -> None:
     client = await Client(b"hello").call(echo, streams=False)
     assert (client.messages, client.trailers, client.bodies) == ([b"hello"], {"grpc-status": "0"}, 1)
     assert int(client.head[b"content-length"]) == 5 + 5 + 5 + len(b"grpc-status:0\r\n")
 
 
-async def test_context_shows_the_request() -> None:
+async def test_context_exposes_the_request() -> None:
     seen = []
 
     async def serve(_: bytes | None, context: RpcContext) -> None:
@@ -122,13 +122,13 @@ async def test_context_shows_the_request() -> None:
 
 
 @pytest.mark.parametrize("media", [BINARY, TEXT])
-async def test_many_messages_both_ways(media: str) -> None:
+async def test_bidirectional_messages(media: str) -> None:
     messages = [bytes([number]) * number for number in range(40)]
     client = await Client(*messages, media=media).call(repeat, receive=10_000)
     assert (client.messages, client.trailers) == (messages, {"grpc-status": "0"})
 
 
-async def test_others_run_beside_a_stream_that_never_waits() -> None:
+async def test_nonwaiting_stream_lets_others_run() -> None:
     turns = 0
 
     async def other() -> None:
@@ -150,7 +150,7 @@ async def test_others_run_beside_a_stream_that_never_waits() -> None:
     assert turns >= 3
 
 
-async def test_a_disconnect_cancels_the_call_and_nothing_else() -> None:
+async def test_disconnect_cancels_only_the_call() -> None:
     client = Client(b"hello")
     ended = asyncio.Event()
 
@@ -175,7 +175,7 @@ async def test_a_disconnect_cancels_the_call_and_nothing_else() -> None:
     assert task.cancelling() == 0
 
 
-async def test_a_disconnect_before_the_end_of_the_body() -> None:
+async def test_disconnect_before_end_of_body() -> None:
     client = Client()
     client.body(b"\0\0\0", more=True)
     client.leave()
@@ -183,7 +183,7 @@ async def test_a_disconnect_before_the_end_of_the_body() -> None:
     assert (client.head, client.frames) == ({}, [])
 
 
-async def test_a_cancel_from_outside_goes_through() -> None:
+async def test_external_cancellation_propagates() -> None:
     client = Client(b"")
     task = asyncio.create_task(client.call(forever))
     while not client.messages:
@@ -193,7 +193,7 @@ async def test_a_cancel_from_outside_goes_through() -> None:
         await task
 
 
-async def test_a_write_after_the_disconnect_says_so() -> None:
+async def test_write_after_disconnect_raises() -> None:
     client = Client(b"")
     raised: list[Exception] = []
 
@@ -217,7 +217,7 @@ async def test_a_write_after_the_disconnect_says_so() -> None:
 
 
 @pytest.mark.parametrize("more", [False, True])
-async def test_a_deadline_ends_the_call(more: bool) -> None:
+async def test_deadline_ends_the_call(more: bool) -> None:
     client = Client(grpc_timeout="30m")
     client.body(body_of(b""), more=more)  # with more to come the deadline passes before the RPC starts
     await client.call(forever)
@@ -226,15 +226,15 @@ async def test_a_deadline_ends_the_call(more: bool) -> None:
     assert (b"connection" in client.head) == more
 
 
-async def test_a_client_that_reads_nothing_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unresponsive_reader_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     client = Client(b"")
     client.reads.clear()
     await client.call(forever, stall=0.05)
     assert client.frames == []
-    assert "has read nothing for 0.05 s" in caplog.text
+    assert "client has not read for 0.05 s" in caplog.text
 
 
-async def test_a_body_above_the_limit_is_not_read_further() -> None:
+async def test_oversized_body_is_not_read_further() -> None:
     client = Client()
     client.body(bytes(600), more=True)
     client.body(bytes(600), more=True)
@@ -252,7 +252,7 @@ async def test_a_body_above_the_limit_is_not_read_further() -> None:
     encoding=st.sampled_from(["identity", "gzip", "deflate", "br"]),
     streams=st.booleans(),
 )
-def test_any_body_ends_in_trailers(
+def test_every_body_ends_in_trailers(
     body: bytes, encode: bool, media: str, cut: int, encoding: str, streams: bool
 ) -> None:
     if encode:

@@ -12,7 +12,7 @@ from inferstream.settings import Settings
 from .test_call import PATH, Client, One, echo
 
 
-async def test_foreign_pages_call_no_rpc() -> None:
+async def test_cross_origin_pages_cannot_call_rpcs() -> None:
     def check(_: object) -> None:
         raise PermissionDenied("not this page")
 
@@ -24,7 +24,7 @@ async def test_foreign_pages_call_no_rpc() -> None:
         assert client.trailers["grpc-status"] == "7"
 
 
-def test_what_is_claimed() -> None:
+def test_grpc_web_requests_are_claimed() -> None:
     door = GrpcWeb(One(echo, False), WebLimits(1000, None, 60), "default", lambda _: None)
 
     def claims(path: str, media: bytes) -> bool:
@@ -44,7 +44,9 @@ def test_what_is_claimed() -> None:
         ("POST", b"", 415, "The content type of an RPC over this port is one of"),
     ],
 )
-async def test_another_request_is_refused_as_http(method: str, media: bytes, status: int, said: str) -> None:
+async def test_non_grpc_web_request_is_refused_as_http(
+    method: str, media: bytes, status: int, said: str
+) -> None:
     door = GrpcWeb(One(echo, False), WebLimits(1000, None, 60), "default", lambda _: None)
     sent: list[Any] = []
 
@@ -58,14 +60,14 @@ async def test_another_request_is_refused_as_http(method: str, media: bytes, sta
     assert (dict(sent[0]["headers"]).get(b"allow") == b"POST") is (status == 405)
 
 
-async def test_an_rpc_that_nobody_has_is_unimplemented() -> None:
+async def test_unknown_rpc_is_unimplemented() -> None:
     client = Client(b"")
     client.scope["path"] = "/some.Service/Other"
     await client.call(echo, streams=False)
     assert (client.trailers["grpc-status"], "no RPC" in client.trailers["grpc-message"]) == ("12", True)
 
 
-def test_the_settings_may_turn_it_off_and_bound_its_messages() -> None:
+def test_settings_disable_it_and_limit_messages() -> None:
     rpcs = One(echo, False)
     assert build_web(rpcs, Settings(grpc_web=False), lambda _: None) is None
     bounded = build_web(rpcs, Settings(max_body_bytes=7), lambda _: None)

@@ -37,14 +37,14 @@ from tests.conformance.http2 import wire
         ("0485ffffffffff", "EOS"),
     ],
 )
-def test_malformed_blocks(block: str, reason: str) -> None:
+def test_malformed_blocks_are_refused(block: str, reason: str) -> None:
     with pytest.raises(HpackError, match=reason):
         Decoder().decode(bytes.fromhex(block))
 
 
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=400), max_size=5))
-def test_nothing_else_is_raised(blocks: list[bytes]) -> None:
+def test_arbitrary_bytes_raise_only_hpack_errors(blocks: list[bytes]) -> None:
     decoder = Decoder(max_list_size=300)
     for block in blocks:
         try:
@@ -65,7 +65,7 @@ def literal(name: bytes, value: bytes, *, indexed: bool) -> bytes:
     return (b"\x40" if indexed else b"\x00") + bytes((len(name),)) + name + length + value
 
 
-def test_a_table_of_the_size_that_was_advertised() -> None:
+def test_advertised_table_size_is_respected() -> None:
     grow = bytes.fromhex("3fe13f")  # 8,192
     with pytest.raises(HpackError, match="8192 bytes is larger than 4096"):
         Decoder().decode(grow)
@@ -78,7 +78,7 @@ def test_a_table_of_the_size_that_was_advertised() -> None:
         decoder.decode(b"\xbe")
 
 
-def test_a_bomb_costs_what_its_bytes_cost() -> None:
+def test_decompression_bomb_costs_no_more_than_its_bytes() -> None:
     """5 MB that stand for 16 GB: the list is refused, nothing of the size is built, and the table stays right."""
     decoder = Decoder()
     decoder.decode(literal(b"bomb", b"b" * 4000, indexed=True))
@@ -91,7 +91,7 @@ def test_a_bomb_costs_what_its_bytes_cost() -> None:
 
 
 @pytest.mark.parametrize("wrong", [b"\x80", b"\xc0", b"\xff\x01"])
-def test_what_exceeds_the_limit_is_still_checked(wrong: bytes) -> None:
+def test_headers_beyond_the_limit_are_still_validated(wrong: bytes) -> None:
     """The table has the indices up to 63: a reference to 64, one to 0 and one to 128."""
     decoder = Decoder()
     decoder.decode(literal(b"bomb", b"b" * 1900, indexed=True) + literal(b"bomb", b"c" * 1900, indexed=True))
@@ -102,7 +102,7 @@ def test_what_exceeds_the_limit_is_still_checked(wrong: bytes) -> None:
 
 
 @pytest.mark.parametrize("indexed", [False, True], ids=["not indexed", "indexed"])
-def test_a_text_too_long_for_list_and_table_is_not_decoded(indexed: bool) -> None:
+def test_string_too_long_for_list_and_table_is_not_decoded(indexed: bool) -> None:
     """It would cost a fifth of a second. An entry of its size leaves the table empty."""
     decoder = Decoder()
     decoder.decode(literal(b"a", b"1", indexed=True))
@@ -128,7 +128,7 @@ def test_headers_far_beyond_the_limit_end_the_block() -> None:
         Decoder(max_list_size=0).decode(one * (MAX_EXCESS + 1))
 
 
-def test_an_entry_larger_than_the_table_empties_it() -> None:
+def test_entry_larger_than_the_table_empties_it() -> None:
     decoder = Decoder()
     decoder.decode(literal(b"a", b"1", indexed=True))
     assert decoder.decode(literal(b"large", b"l" * 4096, indexed=True)) == ((b"large", b"l" * 4096),)
@@ -136,7 +136,7 @@ def test_an_entry_larger_than_the_table_empties_it() -> None:
         decoder.decode(b"\xbe")
 
 
-def test_a_repeated_block_is_decoded_once() -> None:
+def test_repeated_block_is_decoded_once() -> None:
     decoder = Decoder()
     decoder.decode(literal(b"a", b"1", indexed=True))
     first = decoder.decode(b"\x82\xbe")
@@ -146,7 +146,7 @@ def test_a_repeated_block_is_decoded_once() -> None:
 
 
 @pytest.mark.parametrize("change", ["20", "3fe10f"])
-def test_a_resized_table_forgets_blocks(change: str) -> None:
+def test_resizing_the_table_clears_cached_blocks(change: str) -> None:
     decoder = Decoder()
     decoder.decode(literal(b"a", b"1" * 3000, indexed=True))
     decoder.decode(b"\xbe")
@@ -182,7 +182,7 @@ def held(decoder: Decoder) -> int:
     ],
     ids=["indexed", "literal", "empty", "large", "references"],
 )
-def test_what_is_kept_is_bounded(blocks: list[bytes]) -> None:
+def test_cached_blocks_are_bounded(blocks: list[bytes]) -> None:
     decoder = Decoder()
     empty = held(decoder)
     for block in blocks:
@@ -191,6 +191,6 @@ def test_what_is_kept_is_bounded(blocks: list[bytes]) -> None:
     assert held(decoder) - empty < 64 * 1024
 
 
-def test_blocks_are_not_kept_where_none_may_be() -> None:
+def test_blocks_are_not_cached_if_disabled() -> None:
     decoder = Decoder(cached_blocks=0)
     assert decoder.decode(b"\x82\x84") is not decoder.decode(b"\x82\x84")

@@ -49,7 +49,7 @@ def theirs(decoder: hpack.Decoder, block: bytes) -> tuple[tuple[bytes, bytes], .
         max_size=8,
     )
 )
-def test_what_their_encoder_writes(conversation: list) -> None:
+def test_we_decode_blocks_of_the_reference_encoder(conversation: list) -> None:
     """One conversation: headers repeat, the table fills and is resized, and Huffman's code is on and off."""
     encoder, decoder = hpack.Encoder(), Decoder(max_list_size=2**20)
     for headers, coded, table_size in conversation:
@@ -61,14 +61,14 @@ def test_what_their_encoder_writes(conversation: list) -> None:
 
 @settings(deadline=None)
 @given(st.lists(HEADERS, max_size=4))
-def test_what_our_encoder_writes(lists: list) -> None:
+def test_reference_decoder_reads_our_blocks(lists: list) -> None:
     ours, their = Decoder(max_list_size=2**20), hpack.Decoder(2**20)
     for headers in lists:
         block = encode(headers)
         assert ours.decode(block) == theirs(their, block) == tuple(headers)
 
 
-def test_values_that_no_proxy_may_index() -> None:
+def test_never_indexed_values() -> None:
     headers = [
         (b"set-cookie", b"a=b"),
         (b"authorization", b"Bearer x"),
@@ -81,11 +81,11 @@ def test_values_that_no_proxy_may_index() -> None:
 
 @settings(deadline=None)
 @given(TEXT)
-def test_the_huffman_code(text: bytes) -> None:
+def test_huffman_code_matches_reference(text: bytes) -> None:
     assert huffman.decode(HUFFMAN.encode(text)) == text
 
 
-def test_every_symbol_at_every_bit() -> None:
+def test_every_huffman_symbol_at_every_bit_offset() -> None:
     for symbol in range(256):
         for before in range(8):
             text = b"0" * before + bytes((symbol,)) + b"&"
@@ -94,7 +94,7 @@ def test_every_symbol_at_every_bit() -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=24))
-def test_any_bytes_as_huffman_code(data: bytes) -> None:
+def test_arbitrary_bytes_as_huffman_code(data: bytes) -> None:
     try:
         expected = hpack.huffman_table.decode_huffman(data)
     except HPACKError:
@@ -119,7 +119,7 @@ def alike(ours: Decoder, their: hpack.Decoder, block: bytes) -> bool:
 
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=30), max_size=4))
-def test_any_bytes(blocks: list[bytes]) -> None:
+def test_arbitrary_bytes(blocks: list[bytes]) -> None:
     ours, their = Decoder(max_list_size=2**20), hpack.Decoder(2**20)
     for block in blocks:
         if not alike(ours, their, block):
@@ -128,7 +128,7 @@ def test_any_bytes(blocks: list[bytes]) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.one_of(HEADERS, COMMON), min_size=1, max_size=5), st.data())
-def test_blocks_with_a_wrong_byte(lists: list, data: st.DataObject) -> None:
+def test_blocks_with_a_corrupted_byte(lists: list, data: st.DataObject) -> None:
     encoder, ours, their = hpack.Encoder(), Decoder(max_list_size=2**20), hpack.Decoder(2**20)
     for headers in lists:
         block = bytearray(encoder.encode(headers))
@@ -141,7 +141,7 @@ def test_blocks_with_a_wrong_byte(lists: list, data: st.DataObject) -> None:
 
 @settings(deadline=None)
 @given(st.lists(COMMON, min_size=1, max_size=6), st.integers(0, 2000))
-def test_the_limit_of_a_list(lists: list, limit: int) -> None:
+def test_header_list_limit(lists: list, limit: int) -> None:
     """A list over the limit is refused, and the tables are right for the blocks after it."""
     encoder, ours = hpack.Encoder(), Decoder(max_list_size=limit)
     for headers in lists:

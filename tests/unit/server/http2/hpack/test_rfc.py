@@ -3,7 +3,7 @@
 import pytest
 
 from inferstream.server.http2.hpack import Decoder
-from inferstream.server.http2.hpack.integers import integer, read_continuation
+from inferstream.server.http2.hpack.integers import encode_integer, read_continuation
 
 RESIZE_TO_256 = "3fe101"  # the responses of the appendix are for a table of this size
 
@@ -11,8 +11,8 @@ RESIZE_TO_256 = "3fe101"  # the responses of the appendix are for a table of thi
 @pytest.mark.parametrize(
     ("value", "bits", "expected"), [(10, 5, "0a"), (1337, 5, "1f9a0a"), (42, 8, "2a"), (31, 5, "1f00")]
 )
-def test_integers(value: int, bits: int, expected: str) -> None:
-    written = integer(value, bits, 0)
+def test_rfc_integers(value: int, bits: int, expected: str) -> None:
+    written = encode_integer(value, bits, 0)
     assert written == bytes.fromhex(expected)
     if len(written) > 1:
         assert read_continuation(written, 1, (1 << bits) - 1) == (value, len(written))
@@ -27,7 +27,7 @@ def test_integers(value: int, bits: int, expected: str) -> None:
         ("82", (b":method", b"GET")),
     ],
 )
-def test_each_representation(block: str, header: tuple[bytes, bytes]) -> None:
+def test_rfc_header_representations(block: str, header: tuple[bytes, bytes]) -> None:
     assert Decoder().decode(bytes.fromhex(block)) == (header,)
 
 
@@ -114,7 +114,7 @@ CONVERSATIONS = {
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_conversations(name: str) -> None:
+def test_rfc_conversations(name: str) -> None:
     lists, blocks = CONVERSATIONS[name]
     decoder = Decoder()
     for headers, block in zip(lists, blocks, strict=True):

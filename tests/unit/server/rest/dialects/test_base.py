@@ -34,7 +34,7 @@ def made(kind: type[HttpDialect], **settings: Any) -> Any:
     return kind(cast(DataPlane, None), Settings(**settings), Meters())
 
 
-def test_a_title_names_the_dialect_in_access_lines() -> None:
+def test_dialect_title_is_in_access_lines() -> None:
     before = dict(console.TITLES)
     try:
 
@@ -50,14 +50,14 @@ def test_a_title_names_the_dialect_in_access_lines() -> None:
 
 
 @pytest.mark.parametrize(("profile", "status"), [("default", 503), ("mlserver", 400)])
-def test_an_error_has_the_status_of_the_profile(profile: str, status: int) -> None:
+def test_error_status_follows_the_profile(profile: str, status: int) -> None:
     found, headers, body = made(Plain, status_profile=profile).error(ModelNotReady("m"))
     assert (found, dict(headers)[b"content-type"]) == (status, b"application/json")
     assert orjson.loads(body)["error"] == ModelNotReady("m").message
 
 
 @pytest.mark.parametrize(("operation", "resumable"), [(Operation.STREAM, True), (Operation.INFER, False)])
-def test_a_stream_is_resumable_where_its_dialect_is(operation: Operation, resumable: bool) -> None:
+def test_stream_is_resumable_if_its_dialect_is(operation: Operation, resumable: bool) -> None:
     assert Route(made(Resumed), operation, "m", None, "/resumed").resumable is resumable
     assert not Route(
         made(type("Other", (Resumed,), {"resumable": False})), operation, "m", None, "/"
@@ -83,12 +83,12 @@ class Opened:
         return asked
 
 
-async def test_a_request_is_opened_by_its_admission() -> None:
+async def test_request_is_opened_by_its_admission() -> None:
     asked = Whole(Opened())
     assert await asked.open() == (Operation.INFER, asked.request)
 
 
-def test_a_request_without_a_stream_has_no_events() -> None:
+def test_unary_request_has_no_events() -> None:
     asked = Whole(None)
     assert asked.gathering() is None
     with pytest.raises(NotImplementedError):
@@ -97,7 +97,7 @@ def test_a_request_without_a_stream_has_no_events() -> None:
         asked.failure(ModelNotReady("m"))
 
 
-def test_a_dialect_has_the_prefix_and_the_encoding_of_a_client() -> None:
+def test_dialect_has_client_prefix_and_encoding() -> None:
     packed: Any = {"headers": [(b"accept-encoding", b"gzip")]}
     assert made(Plain)._encoding(packed) == b"gzip"
     assert made(Plain)._encoding({"headers": []}) is None

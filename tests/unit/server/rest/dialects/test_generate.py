@@ -39,7 +39,9 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.mark.parametrize("action", ["generate", "generate_stream"])
 @pytest.mark.parametrize("model", ["declared", "off"])
-async def test_a_misspelt_input_is_missing(client: httpx.AsyncClient, model: str, action: str) -> None:
+async def test_misspelt_input_is_reported_as_missing(
+    client: httpx.AsyncClient, model: str, action: str
+) -> None:
     said = 'input "prompt" is missing; it takes prompt, temperature, style (optional)'
     bodies: list[Any] = [
         {"promt": "hi"},
@@ -52,6 +54,6 @@ async def test_a_misspelt_input_is_missing(client: httpx.AsyncClient, model: str
         assert (refused.status_code, refused.json()["error"]) == (400, said), body
 
 
-async def test_inputs_that_text_dialects_fill_in_may_be_absent(client: httpx.AsyncClient) -> None:
+async def test_inputs_filled_by_text_protocols_are_optional(client: httpx.AsyncClient) -> None:
     answered = await client.post("/v2/models/declared/generate", json={"prompt": "hi", "length": 3})
     assert answered.status_code == 200, answered.text

@@ -35,7 +35,7 @@ def routes() -> Routes:
 
 
 def read(routes: Routes, path: str) -> ReadRoute:
-    found = routes.of_path(f"/v2/models/{path}")
+    found = routes.find_route(f"/v2/models/{path}")
     assert isinstance(found, ReadRoute)
     return found
 
@@ -56,7 +56,7 @@ def read(routes: Routes, path: str) -> ReadRoute:
         ("", "@None", "/v2/models/{name}"),
     ],
 )
-async def test_metadata_of_names_that_look_like_routes(
+async def test_metadata_of_models_named_like_routes(
     routes: Routes, path: str, asked: str, template: str
 ) -> None:
     found = read(routes, path)
@@ -68,7 +68,7 @@ async def test_metadata_of_names_that_look_like_routes(
     ("path", "asked"),
     [("m/ready", "m@None"), ("ready/ready", "ready@None"), ("a/versions/1/ready", "a@1")],
 )
-async def test_readiness_of_a_model(routes: Routes, path: str, asked: str) -> None:
+async def test_model_readiness(routes: Routes, path: str, asked: str) -> None:
     found = read(routes, path)
     assert found.path.endswith("/ready")
     with pytest.raises(ModelNotFound, match=asked):
@@ -76,8 +76,8 @@ async def test_readiness_of_a_model(routes: Routes, path: str, asked: str) -> No
 
 
 @pytest.mark.parametrize("path", ["/docs", "/v2/other"])
-def test_everything_else_is_elsewhere(routes: Routes, path: str) -> None:
-    assert routes.of_path(path) is None
+def test_unknown_paths_have_no_route(routes: Routes, path: str) -> None:
+    assert routes.find_route(path) is None
 
 
 @pytest.mark.parametrize("page", [True, False])
@@ -94,7 +94,7 @@ def test_everything_else_is_elsewhere(routes: Routes, path: str) -> None:
         "/openapi.json",
     ],
 )
-async def test_head_has_the_status_and_headers_of_get(path: str, page: bool) -> None:
+async def test_head_matches_status_and_headers_of_get(path: str, page: bool) -> None:
     async with Application([], page=page) as application:
         transport = httpx.ASGITransport(application.asgi)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

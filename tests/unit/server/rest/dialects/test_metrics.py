@@ -3,11 +3,11 @@
 import httpx
 import pytest
 
-from ...asgi import Echo, asking
+from tests.asgi import Echo, asking
 
 
 @pytest.mark.parametrize("endpoint", ["/metrics", "/own/metrics/"])
-async def test_the_totals_follow_the_meters_and_have_a_path_of_their_own(endpoint: str) -> None:
+async def test_totals_follow_the_meters_and_have_their_own_path(endpoint: str) -> None:
     async with asking(Echo, metrics_endpoint=endpoint, metric_aliases=["vllm"]) as (client, _):
         scraped = await client.get(endpoint)
         totals = await client.get(endpoint.rstrip("/") + "/load")
@@ -18,7 +18,7 @@ async def test_the_totals_follow_the_meters_and_have_a_path_of_their_own(endpoin
     assert "vllm:num_requests_running" in totals.text
 
 
-async def test_the_load_stays_where_the_metrics_are_off() -> None:
+async def test_load_report_remains_if_metrics_are_off() -> None:
     async with asking(Echo, metrics_endpoint=None) as (client, _):
         assert [*(await client.get("/v2/load")).json()["models"]] == ["Echo"]
         refused: list[httpx.Response] = [await client.get(path) for path in ("/metrics", "/metrics/load")]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from inferstream.server.rest.dialects.anthropic.dialect import Anthropic
+from inferstream.plugins.text.anthropic.dialect import Anthropic
+from inferstream.plugins.text.ollama.dialect import Ollama
+from inferstream.plugins.text.openai.dialect import PREFIXES, OpenAI
+from inferstream.plugins.text.rerank import Rerank
 from inferstream.server.rest.dialects.base import HttpDialect
-from inferstream.server.rest.dialects.ollama.dialect import Ollama
-from inferstream.server.rest.dialects.openai.dialect import PREFIXES, OpenAI
-from inferstream.server.rest.dialects.rerank import Rerank
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
 
@@ -29,7 +29,7 @@ EVENTS, LINES = "text/event-stream", "application/x-ndjson"
         ),
     ],
 )
-def test_only_paths_that_stream_have_the_media_type_of_a_stream(
+def test_only_streaming_paths_declare_a_stream_media_type(
     dialect: type[HttpDialect], streams: dict[str, str]
 ) -> None:
     paths = dialect(None, Settings(), Meters()).described()  # type: ignore[arg-type]

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from ...asgi import asking, waiting
+from tests.asgi import asking, waiting
 
 BODY = {"id": "mine", "inputs": [{"name": "x", "shape": [1], "datatype": "INT64", "data": [1]}]}
 
 
-async def test_a_request_in_progress_is_cancelled_by_its_id() -> None:
+async def test_running_request_is_cancelled_by_id() -> None:
     model = waiting()
     async with asking(model) as (client, _), asyncio.timeout(20):
         call = asyncio.create_task(client.post("/v2/models/waiting/infer", json=BODY))
@@ -20,7 +20,7 @@ async def test_a_request_in_progress_is_cancelled_by_its_id() -> None:
         assert (await client.delete("/v2/requests/mine")).status_code == 404
 
 
-async def test_nothing_else_is_done_with_a_request() -> None:
+async def test_other_methods_are_not_allowed() -> None:
     async with asking(waiting()) as (client, _):
         refused = await client.get("/v2/requests/mine")
         assert (refused.status_code, refused.headers["allow"]) == (405, "DELETE")

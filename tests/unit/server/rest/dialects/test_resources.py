@@ -13,14 +13,13 @@ from inferstream import App
 from inferstream.server.application import Application
 from inferstream.server.rest.dialects.resources import LOAD_PARAMETERS, _events
 from inferstream.telemetry.access import AccessLines, Subscribers
+from tests.asgi import Echo, asking
 from tests.unit.telemetry.test_console import record
-
-from ...asgi import Echo, asking
 
 INDEX = "/v2/repository/index"
 
 
-async def test_a_model_is_unloaded_and_loaded_again() -> None:
+async def test_model_is_unloaded_and_reloaded() -> None:
     async with asking(Echo, allow_open_repository=True) as (client, _):
         unloaded = await client.post("/v2/repository/models/Echo/unload")
         assert unloaded.json() == {"name": "Echo", "unload": True}
@@ -46,20 +45,20 @@ async def test_a_model_is_unloaded_and_loaded_again() -> None:
         ("/v2/repository/models/other/unload", b"", 404, "other"),
     ],
 )
-async def test_a_wrong_call_of_the_repository_is_told(path: str, body: bytes, status: int, said: str) -> None:
+async def test_invalid_repository_call_is_refused(path: str, body: bytes, status: int, said: str) -> None:
     async with asking(Echo, allow_open_repository=True) as (client, _):
         refused = await client.post(path, content=body)
         assert (refused.status_code, said in refused.json()["error"]) == (status, True)
 
 
-async def test_a_plain_request_for_a_socket_is_told_to_upgrade() -> None:
+async def test_plain_request_for_websocket_must_upgrade() -> None:
     async with asking(Echo, allow_open_repository=True) as (client, _):
         for path in ("/v2/models/Echo/stream", "/v2/models/Echo/versions/1/stream"):
             answered = await client.get(path)
             assert (answered.status_code, answered.headers["upgrade"]) == (426, "websocket")
 
 
-async def test_the_files_of_rpcs_are_listed_with_their_paths() -> None:
+async def test_proto_files_are_listed_with_their_paths() -> None:
     app = App()
 
     @app.model
@@ -75,20 +74,21 @@ async def test_the_files_of_rpcs_are_listed_with_their_paths() -> None:
         assert (missing.status_code, listed[0]["name"] in missing.json()["error"]) == (404, True)
 
 
-async def test_nobodys_path_is_an_error_in_json() -> None:
+async def test_unknown_path_is_a_json_error() -> None:
     async with asking(Echo, allow_open_repository=True) as (client, _):
         missing = await client.get("/nobody")
-        assert (missing.status_code, missing.json()) == (404, {"error": "Not Found"})
+        said = "Not Found; hint: POST /v2/models/NAME/infer or generate calls a model"
+        assert (missing.status_code, missing.json()) == (404, {"error": said})
 
 
-async def test_a_wrong_flag_of_the_access_log_is_named() -> None:
+async def test_invalid_access_log_flag_is_named() -> None:
     async with asking(Echo, allow_open_repository=True) as (client, _):
         refused = await client.get("/v2/access?errors=maybe")
         assert refused.status_code == 400
         assert refused.json()["error"] == "argument \"errors\" takes true or false, got 'maybe'"
 
 
-async def test_a_subscriber_gets_records_and_what_it_has_lost_until_the_end() -> None:
+async def test_access_log_subscriber_gets_records_and_drop_counts() -> None:
     lines = AccessLines()
     subscribers = Subscribers(lines)
     events = _events(subscribers, None, errors=False)
@@ -106,7 +106,7 @@ async def test_a_subscriber_gets_records_and_what_it_has_lost_until_the_end() ->
     assert not lines.on
 
 
-async def test_a_subscriber_that_leaves_is_forgotten() -> None:
+async def test_access_log_subscriber_is_removed_on_disconnect() -> None:
     lines = AccessLines()
     events: Any = _events(Subscribers(lines), None, errors=False)
     await anext(events)
@@ -134,25 +134,25 @@ async def ask(application: Application, method: str, path: str) -> httpx.Respons
         return await client.request(method, path)
 
 
-async def test_a_name_that_looks_like_a_version_is_a_name(application: Application) -> None:
+async def test_model_name_may_look_like_a_version(application: Application) -> None:
     response = await ask(application, "POST", "/v2/repository/models/double/versions/1/load")
     assert (response.status_code, response.json()) == (404, {"error": "Model double/versions/1 not found"})
 
 
-async def test_a_wrong_method_is_refused_whether_or_not_the_name_is_there(application: Application) -> None:
+async def test_wrong_method_is_refused_whether_or_not_the_model_exists(application: Application) -> None:
     for name in ("double", "nobody"):
         response = await ask(application, "GET", f"/v2/repository/models/{name}/load")
         assert (response.status_code, response.headers["allow"]) == (405, "POST")
 
 
-async def test_a_wrong_question_to_the_access_log_is_refused(
+async def test_invalid_access_log_query_is_refused(
     application: Application,
 ) -> None:
     response = await ask(application, "GET", "/v2/access?errors=perhaps")
     assert response.json()["error"] == "argument \"errors\" takes true or false, got 'perhaps'"
 
 
-async def test_a_client_that_leaves_the_access_log_is_no_subscriber_any_more(
+async def test_disconnected_access_log_client_is_unsubscribed(
     application: Application,
 ) -> None:
     sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -189,7 +189,7 @@ async def test_a_client_that_leaves_the_access_log_is_no_subscriber_any_more(
     assert not application._backend.dataplane.lines.on
 
 
-async def test_the_access_log_is_not_followed_by_head() -> None:
+async def test_head_does_not_follow_the_access_log() -> None:
     async with Application([]) as application:
         transport = httpx.ASGITransport(application.asgi)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

@@ -10,8 +10,7 @@ from inferstream import App, InferenceResponse, MLModel, ModelSettings, NumpyCod
 from inferstream.errors import InferenceFailed
 from inferstream.server.rest.dialects.v2 import V2Request
 from inferstream.types import InferenceRequest
-
-from ...asgi import asking
+from tests.asgi import asking
 
 LENGTH = "inference-header-content-length"
 VALUES = np.array([1.5, 2.5], np.float32)
@@ -46,7 +45,7 @@ def doubled(answered: Any) -> list[float]:
     return np.frombuffer(answered.content[length:], np.float32).tolist()
 
 
-async def test_json_is_answered_in_json() -> None:
+async def test_json_request_gets_json_response() -> None:
     async with asking(app()) as (client, _):
         answered = await client.post(
             "/v2/models/double/infer", json={"id": "a", "inputs": [tensor(data=[1.5, 2.5])]}
@@ -55,7 +54,7 @@ async def test_json_is_answered_in_json() -> None:
     assert LENGTH not in answered.headers
 
 
-async def test_a_tensor_behind_the_json_is_read_and_an_output_is_binary_where_it_is_wanted() -> None:
+async def test_binary_input_is_read_and_requested_output_is_binary() -> None:
     async with asking(app()) as (client, _):
         body, headers = binary()
         plain = await client.post("/v2/models/double/infer", content=body, headers=headers)
@@ -71,7 +70,7 @@ class Doubling(MLModel):
         return InferenceResponse(model_name="m", outputs=[NumpyCodec.encode_output("y", values)])
 
 
-async def test_a_body_without_json_is_the_only_input() -> None:
+async def test_body_without_json_is_the_only_input() -> None:
     declared = [{"name": "x", "datatype": "FP32", "shape": [-1]}]
     settings = ModelSettings(name="m", implementation=Doubling, inputs=declared)
     async with asking(settings) as (client, _):
@@ -81,7 +80,7 @@ async def test_a_body_without_json_is_the_only_input() -> None:
 
 
 @pytest.mark.parametrize(("tail", "length"), [(b"1234", None), (b"", "9999"), (VALUES.tobytes() * 2, None)])
-async def test_lengths_that_do_not_fit_are_refused(tail: bytes, length: str | None) -> None:
+async def test_invalid_lengths_are_refused(tail: bytes, length: str | None) -> None:
     async with asking(app()) as (client, _):
         body, headers = binary(tail)
         headers |= {} if length is None else {LENGTH: length}
@@ -91,7 +90,7 @@ async def test_lengths_that_do_not_fit_are_refused(tail: bytes, length: str | No
 
 
 @pytest.mark.parametrize(("id", "named"), [("a", {"id": "a"}), (None, {})])
-def test_the_failure_of_a_stream_names_its_request(id: str | None, named: dict[str, str]) -> None:
+def test_stream_failure_names_its_request(id: str | None, named: dict[str, str]) -> None:
     asked = V2Request(None, None, InferenceRequest(inputs=[], id=id), None)  # type: ignore[arg-type]
     event, data, *rest = asked.failure(InferenceFailed("broken")).decode().split("\n")
     assert (event, rest) == ("event: error", ["", ""])

@@ -85,7 +85,7 @@ def port(serve: Any = infer) -> Port:
     return Port(Service(application, direct_bytes=10, route=lambda target: target, read=len, infer=serve))
 
 
-async def test_a_short_post_of_known_length_takes_no_application() -> None:
+async def test_short_post_of_known_length_bypasses_the_application() -> None:
     served = port()
     served.send(1, (b"content-length", b"4"), body=b"body")
     served.send(3, (b"content-length", b"0"))
@@ -97,7 +97,7 @@ async def test_a_short_post_of_known_length_takes_no_application() -> None:
     assert served.ended == {1, 3}
 
 
-async def test_any_other_request_is_the_application_s() -> None:
+async def test_other_requests_use_the_application() -> None:
     served = port()
     served.send(1, (b"content-length", b"11"), body=b"longer body")
     served.send(3, body=b"unknown")
@@ -108,14 +108,14 @@ async def test_any_other_request_is_the_application_s() -> None:
     assert served.ended == {1, 3, 5}
 
 
-async def test_a_target_that_is_no_url_is_refused() -> None:
+async def test_invalid_target_is_refused() -> None:
     served = port()
     served.send(1, method=b"GET", path=b"/\xff\xfe")
     await served.settled()
     assert served.heads[1][0][b":status"] == b"400"
 
 
-async def test_a_fault_of_ours_resets_the_stream_alone(caplog: pytest.LogCaptureFixture) -> None:
+async def test_internal_error_resets_only_the_stream(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(exchange: Any) -> None:
         raise RuntimeError("broken")
 
@@ -124,10 +124,10 @@ async def test_a_fault_of_ours_resets_the_stream_alone(caplog: pytest.LogCapture
     served.send(3, method=b"GET", path=b"/")
     await served.settled()
     assert (served.resets, served.ended) == ({1: 8}, {3})
-    assert "a REST call failed" in caplog.text
+    assert "REST call failed" in caplog.text
 
 
-async def test_a_client_that_resets_its_stream_cancels_what_is_served() -> None:
+async def test_stream_reset_cancels_the_request() -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def hang(exchange: Any) -> None:

@@ -27,7 +27,7 @@ def head(id: int, method: bytes = b"POST", end: bool = True) -> bytes:
     return frames.headers(id, encode(fields), end)
 
 
-async def test_a_body_is_received_while_the_application_runs() -> None:
+async def test_body_is_received_while_the_application_runs() -> None:
     pieces: list[tuple[bytes, bool]] = []
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -46,7 +46,7 @@ async def test_a_body_is_received_while_the_application_runs() -> None:
     assert served.bodies == {1: b"done"}
 
 
-async def test_a_response_in_pieces_has_its_head_with_the_first() -> None:
+async def test_head_is_sent_with_the_first_chunk() -> None:
     async def application(scope: Any, receive: Any, send: Any) -> None:
         await send({**START, "headers": [(b"transfer-encoding", b"chunked"), (b"x-a", b"b")]})
         for piece, more in ((b"a", True), (b"b", True), (b"", False)):
@@ -61,7 +61,7 @@ async def test_a_response_in_pieces_has_its_head_with_the_first() -> None:
 
 
 @pytest.mark.parametrize(("method", "status"), [(b"HEAD", 200), (b"GET", 204), (b"GET", 304)])
-async def test_a_response_without_a_body_is_its_head(method: bytes, status: int) -> None:
+async def test_response_without_body_is_only_a_head(method: bytes, status: int) -> None:
     async def application(scope: Any, receive: Any, send: Any) -> None:
         await send({**START, "status": status, "headers": [(b"content-length", b"4")]})
         await send({"type": "http.response.body", "body": b"body" if method == b"HEAD" else b""})
@@ -95,7 +95,7 @@ async def return_nothing(scope: Any, receive: Any, send: Any) -> None: ...
 
 
 @pytest.mark.parametrize("application", [fail, out_of_turn, wrong_header, return_nothing])
-async def test_an_application_that_fails_is_answered_for(
+async def test_failing_application_returns_an_error(
     application: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     served = serving(application)
@@ -105,7 +105,7 @@ async def test_an_application_that_fails_is_answered_for(
     assert [record.name for record in caplog.records] == ["inferstream.rest"]
 
 
-async def test_one_that_fails_within_its_response_resets_the_stream(caplog: pytest.LogCaptureFixture) -> None:
+async def test_application_failing_mid_response_resets_the_stream(caplog: pytest.LogCaptureFixture) -> None:
     served = serving(fail_later)
     served.connection.data_received(head(1))
     await served.settled()
@@ -113,7 +113,7 @@ async def test_one_that_fails_within_its_response_resets_the_stream(caplog: pyte
     assert 1 not in served.ended
 
 
-async def test_an_early_response_waits_for_the_request_before_it_ends() -> None:
+async def test_early_response_waits_for_the_request_before_it_ends() -> None:
     async def refuse(scope: Any, receive: Any, send: Any) -> None:
         await send({**START, "status": 413})
         await send({"type": "http.response.body", "body": b"no"})
@@ -128,7 +128,7 @@ async def test_an_early_response_waits_for_the_request_before_it_ends() -> None:
     assert (served.heads[1][0][b":status"], served.bodies[1], served.ended) == (b"413", b"no", {1})
 
 
-async def test_a_client_that_leaves_is_told_to_the_application() -> None:
+async def test_application_receives_disconnect() -> None:
     messages: list[str] = []
     begun = asyncio.Event()
 

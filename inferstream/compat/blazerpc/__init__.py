@@ -1,1 +1,0 @@
-"""The code behind BlazeRPC's names where it differs from inferstream's."""

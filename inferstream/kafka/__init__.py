@@ -1,1 +1,0 @@
-"""Requests from a Kafka topic, responses to another."""

@@ -1,0 +1,68 @@
+"""Settings of the engine runtime, in `parameters.extra` of a model."""
+
+import re
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+Failover = Literal["off", "greedy", "always"]
+
+TARGET = re.compile(r"unix:\S+|[^\s:/]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
+
+CONNECT_SECONDS = 10.0
+"""Seconds that an engine that is already running may take to answer."""
+
+
+class EngineSettings(BaseModel):
+    """The schema of `parameters.extra`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    protocol: Literal["vllm.grpc.engine"] = "vllm.grpc.engine"
+    """Protocol of the engine."""
+    target: list[str] = Field(min_length=1)
+    """Address of the engine, `host:port` or `unix:/path`, or a list of addresses of engines with the same
+    model."""
+    command: list[str] = []
+    """Command that starts the engine. If empty, the engine is already running."""
+    environment: dict[str, str] = {}
+    """Additional environment variables of the command."""
+    start_timeout: float | None = Field(None, gt=0)
+    """Seconds to wait for the engine at startup. If null: 10, or no limit except `model_load_timeout` with
+    `command`."""
+    connections: int = Field(4, ge=1, le=64)
+    """Number of connections to each target."""
+    tokenizer: str | None = None
+    """Folder with `tokenizer.json`, or the file. If null: the engine sends its tokenizer."""
+    chat_template: str | None = None
+    """Jinja template to use instead of the template of the tokenizer."""
+    failover: Failover = "greedy"
+    """Streams to continue after the loss of an engine: `greedy` for requests that are greedy or have a seed,
+    `always` for sampled ones too, or `off`."""
+    failover_timeout: float = Field(30.0, ge=0)
+    """Seconds that a stream waits for an engine after the loss of its own."""
+    max_context: int | None = Field(None, ge=2)
+    """Maximum number of tokens of prompt and completion together, up to the limit of the engine."""
+    max_tokens: int | None = Field(None, ge=1)
+    """Maximum number of completion tokens for requests without a limit. If null: the rest of the context."""
+    sampling: dict[str, float] = Field(default_factory=dict)
+    """Default sampling parameters, which override the defaults of the engine."""
+
+    @field_validator("target", mode="before")
+    @classmethod
+    def _list_targets(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("target")
+    @classmethod
+    def _check_targets(cls, value: list[str]) -> list[str]:
+        for target in value:
+            if not TARGET.fullmatch(target):
+                raise ValueError(f'"{target}" is neither host:port nor unix:/path')
+        return value
+
+    @model_validator(mode="after")
+    def _check_command(self) -> Self:
+        if self.command and len(self.target) > 1:
+            raise ValueError("a command starts one engine, so target has to be a single address")
+        return self

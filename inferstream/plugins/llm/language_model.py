@@ -1,0 +1,147 @@
+"""`LanguageModel`: the streams of a language model, whatever library computes the logits."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Protocol
+from uuid import uuid4
+
+from inferstream import Finished, StepModel, Token, Usage, request_context
+from inferstream.errors import InvalidRequest
+from inferstream.ext.runtimes import FrameworkModel
+from inferstream.types import InferenceRequest
+
+from .grammars.forms import Forms
+from .requests import GenerationReader
+from .sampling import Restrictions, Sampling
+from .spelling import Speller
+from .text_tensors import TEXT
+from .token_stream import ChosenToken, TokenStream
+
+TokenResult = Token | Finished | Exception | None
+"""Result of a step for one stream: a token, None if there is none yet, the end, or an error."""
+
+
+class StreamEngine(Protocol):
+    """Advances streams over a shared cache."""
+
+    def add(self, stream: TokenStream) -> None: ...
+
+    def remove(self, stream: TokenStream) -> None: ...
+
+    def step(self, streams: Sequence[TokenStream]) -> dict[TokenStream, ChosenToken]: ...
+
+
+class LanguageModel(FrameworkModel, StepModel):
+    """A language model whose streams advance together.
+
+    It accepts a prompt or chat messages, and streams one `Token` per token. `load` of a subclass sets the
+    attributes below.
+    """
+
+    gives_logprobs = takes_token_ids = True
+    separates_principals = True
+
+    _engine: StreamEngine
+    _forms: Forms
+    _reader: GenerationReader
+    _speller: Speller
+    _ends: frozenset[int]
+    """End tokens."""
+    _shares_prefixes: bool
+
+    @abstractmethod
+    def _decode(self, tokens: list[int], skip: bool = True) -> str:
+        """Return the text of tokens. If `skip` is true, special tokens have none."""
+
+    @abstractmethod
+    def _array(self, values: Any) -> Any:
+        """Return an array that can index and change the logits."""
+
+    @abstractmethod
+    def _generator(self, sampling: Sampling) -> Any:
+        """Return the random generator of a stream."""
+
+    def _describe(self, architecture: str) -> None:
+        """Set the inputs, the outputs and the description of the loaded model."""
+        self.inputs = self.inputs or self._reader.inputs()
+        self.outputs = self.outputs or [TEXT]
+        self._description = self._reader.describe(architecture)
+
+    def admit(self, request: InferenceRequest) -> TokenStream:
+        context = request_context()
+        read = self._reader.read(request, context.single)
+        sampling, form = read.sampling, read.beginning.form
+        detokenizer = read.create_detokenizer(self._decode)
+        stream = TokenStream(read.prompt, read.limit, sampling, detokenizer, context.single)
+        if not self._shares_prefixes:
+            stream.salt = context.cache_salt
+        stream.opening = read.opening
+        if sampling.restricts:
+            stream.restrictions = Restrictions(sampling, self._ends, self._reader.prompts.tokens, self._array)
+        if sampling.prompt_logprobs is not None:
+            stream.scores = []
+            stream.salt = uuid4().hex  # unique, so the whole prompt is computed
+        if sampling.temperature > 0:
+            stream.generator = self._generator(sampling)
+        if form is not None:
+            self._forms.begin(stream, form, read.beginning.name)
+        self._engine.add(stream)
+        return stream
+
+    def step(self, states: Sequence[TokenStream]) -> Sequence[TokenResult]:
+        # Leave out streams whose grammar is not ready or is invalid.
+        waiting = self._forms.waiting
+        failed = self._forms.assign_grammars(states) if waiting else {}
+        left_out = failed.keys() | waiting.keys()
+        choices = self._engine.step([state for state in states if state not in left_out])
+        return [
+            self._build_emission(state, choices[state]) if state in choices else failed.get(state)
+            for state in states
+        ]
+
+    def release(self, state: TokenStream) -> None:
+        self._forms.remove(state)
+        self._engine.remove(state)
+
+    async def unload(self) -> bool:
+        if hasattr(self, "_engine"):
+            del self._engine
+            self._forms.close()
+        return True
+
+    def _build_emission(self, state: TokenStream, choice: ChosenToken) -> TokenResult:
+        sampling = state.sampling
+        ended = choice.token in self._ends and not sampling.ignore_eos
+        complete = ended = ended or choice.token in sampling.stop_token_ids
+        if state.writing is not None:
+            try:
+                complete = state.writing.add_token(choice.token) or ended
+            except InvalidRequest as error:
+                return error
+        full = len(state.tokens) >= state.limit
+        text = "" if ended else state.detokenizer.add(choice.token)
+        over = complete or full
+        if over:
+            text += state.detokenizer.flush()
+        if state.opening:
+            text, state.opening = state.opening + text, ""
+        if state.pieces is not None:
+            state.pieces.append(text)
+            if not over:
+                return None
+            text = "".join(state.pieces)
+        token = Token(text)
+        if state.pieces is None:
+            token.id = choice.token
+            if choice.logprob is not None:
+                self._speller.add_logprobs(token, choice.logprob, choice.top)
+            if state.scores is not None:
+                scores, state.scores = [(state.tokens[0], None, None), *state.scores], None
+                token.prompt_logprobs = self._speller.spell_prompt(scores)
+        if not over:
+            if state.written == 1:
+                token.usage = Usage(state.prompt_length)
+            return token
+        token.finish_reason = "stop" if complete else "length"
+        token.usage = Usage(state.prompt_length, state.written)
+        return Finished(token)

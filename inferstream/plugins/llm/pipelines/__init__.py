@@ -1,0 +1,1 @@
+"""Transformers pipelines: settings, tasks, and conversion between tensors and arguments."""

@@ -1,0 +1,327 @@
+// The input of a model of columns: a table of cells, which takes pasted blocks and CSV files.
+
+import { announce, h, newId, scrollTable } from "./dom.js";
+import { brief, cellOf, columnsOf, exampleCell, valueOf } from "./columns.js";
+import { readBlock, readCsv } from "./csv.js";
+import { WrongValue } from "./fields.js";
+import { Turns } from "./results.js";
+
+const MAX_SHOWN = 100;
+const MAX_CELLS = 2000;
+/** Metadata has at most this many examples of a column, so a column with as many may have others. */
+const MAX_EXAMPLES = 20;
+const TYPES = { date: "date", time: "time", "date and time": "datetime-local" };
+const MODES = { integer: "numeric", number: "decimal" };
+
+/** The field of all inputs of a model of columns; null for any other model. */
+export function tableOf(model, changed, replaced) {
+  const columns = columnsOf(model);
+  return columns === null ? null : new TableField(columns, changed, replaced);
+}
+
+/** Rows of cells. A cell is a text, or true, false or null for yes, no and missing. */
+class TableField {
+  path = "table";
+  tensor = { datatype: "table" };
+
+  /** Columns of a file that the model does not have. They stand next to the outputs. */
+  others = { names: [], rows: [] };
+
+  constructor(columns, changed, replaced) {
+    this.columns = columns;
+    this._changed = changed;
+    this._replaced = replaced;
+    this._rows = [columns.map(exampleCell)];
+    this._notice = "";
+    this._shown = Math.min(MAX_SHOWN, Math.max(1, Math.floor(MAX_CELLS / columns.length)));
+    this._body = h("tbody", {});
+    this._more = h("p", { class: "quiet", role: "status" });
+    this._fault = h("p", { class: "fault", role: "alert", id: newId("fault") });
+    this._file = h("input", { type: "file", accept: ".csv,.tsv,.txt,text/csv", class: "unseen", tabindex: -1, "aria-label": "CSV file", onchange: () => this._load(this._file.files[0]) });
+    const button = (text, onclick) => h("button", { type: "button", class: "small", onclick }, text);
+    const heads = columns.map(({ name, kind, optional }) => h("th", { scope: "col" }, name, " ", h("span", { class: "kind" }, optional ? `${kind}, optional` : kind)));
+    const corner = (text) => h("th", { scope: "col" }, h("span", { class: "unseen" }, text));
+    const scroller = scrollTable("Rows of the input", [corner("Row"), ...heads, corner("Remove")], this._body, "sheet", { "aria-describedby": this._fault.id });
+    this.element = h(
+      "div",
+      { class: "field", ondragover: (event) => event.preventDefault(), ondrop: (event) => this._drop(event) },
+      scroller,
+      h("div", { class: "chips" }, button("Add a row", () => this._add()), button("Back to the example", () => this._reset()), button("Open a CSV file", () => this._file.click()), this._file, h("span", { class: "help" }, "or drop one here, or paste cells")),
+      this._more,
+      this._fault,
+    );
+    this._body.addEventListener("input", (event) => this._edit(event.target));
+    this._body.addEventListener("change", (event) => this._edit(event.target));
+    this._body.addEventListener("paste", (event) => this._paste(event));
+    this._body.addEventListener("keydown", (event) => this._move(event));
+    this._draw();
+  }
+
+  /** The control that errors point to. */
+  get input() {
+    return this._body.querySelector("[aria-invalid]") ?? this._body.querySelector("input, select");
+  }
+
+  get count() {
+    return this._rows.length;
+  }
+
+  leaves() {
+    return [this];
+  }
+
+  /** The rows as values. With `most`, only the first ones, for code. Throws a WrongValue that names row and column. */
+  read(most = Infinity) {
+    const rows = this._rows.slice(0, most);
+    if (rows.length === 0) throw this._wrong("The table has no rows.");
+    return rows.map((row, at) => row.map((cell, index) => this._value(cell, at, index)));
+  }
+
+  _value(cell, at, index) {
+    const column = this.columns[index];
+    try {
+      return valueOf(column, cell);
+    } catch (error) {
+      throw this._wrong(`Row ${at + 1}, column "${column.name}": ${error.message}.`, [at, index]);
+    }
+  }
+
+  _wrong(message, cell = null) {
+    return Object.assign(new WrongValue(message), { field: this, cell });
+  }
+
+  /** The cells, for the table of the same model after a reload. */
+  cells() {
+    return { names: this.columns.map(({ name }) => name), rows: this._rows };
+  }
+
+  /** Show other cells: those of another table, or the values of a call by column. */
+  write(given) {
+    if (given.rows) {
+      const at = this.columns.map(({ name }) => given.names.indexOf(name));
+      this._rows = given.rows.map((row) => this.columns.map((column, index) => this._fitting(column, row[at[index]])));
+    } else {
+      const values = this.columns.map(({ name }) => [given[name]].flat());
+      const count = Math.max(...values.map((each) => each.length));
+      this._rows = Array.from({ length: count }, (_, row) => this.columns.map((column, index) => this._fitting(column, values[index][row])));
+    }
+    this._draw();
+  }
+
+  _fitting(column, cell) {
+    if (column.kind === "yes or no") return typeof cell === "boolean" ? cell : cell === undefined || cell === null ? null : Boolean(cell);
+    return cell === undefined || cell === null ? "" : String(cell);
+  }
+
+  fail(message, cell = null) {
+    this._fault.textContent = message;
+    for (const each of this._body.querySelectorAll("[aria-invalid]")) each.removeAttribute("aria-invalid");
+    if (cell) this._control(...cell)?.setAttribute("aria-invalid", "true");
+  }
+
+  /** Point to a column that an error of the server names. */
+  failColumn(name, message) {
+    const index = this.columns.findIndex((column) => column.name === name);
+    if (index < 0) return false;
+    this.fail(message, [0, index]);
+    return true;
+  }
+
+  _control(row, index) {
+    return this._body.rows[row]?.cells[index + 1]?.firstElementChild;
+  }
+
+  _draw() {
+    const shown = this._rows.slice(0, this._shown);
+    this._body.replaceChildren(...shown.map((row, at) => this._line(row, at)));
+    this._count();
+  }
+
+  _count() {
+    const hidden = this._rows.length > this._shown;
+    const number = (value) => value.toLocaleString("en");
+    const rows = hidden ? `The first ${number(this._shown)} of ${number(this._rows.length)} rows. All of them are sent.` : "";
+    this._more.textContent = [rows, this._unseen(), this._notice].filter(Boolean).join(" ");
+  }
+
+  /** Which value of a text column the training data did not have. The model may take it all the same. */
+  _unseen() {
+    for (const [index, { name, kind, examples }] of this.columns.entries()) {
+      if (kind !== "text" || examples.length < 2 || examples.length >= MAX_EXAMPLES) continue;
+      const at = this._rows.findIndex((row) => row[index] !== "" && !examples.includes(row[index]));
+      if (at >= 0) return `Row ${at + 1}, column "${name}": the training data had no "${brief(this._rows[at][index])}".`;
+    }
+    return "";
+  }
+
+  _line(row, at) {
+    const remove = h("button", { type: "button", class: "small", "aria-label": `Remove row ${at + 1}`, onclick: () => this._remove(at) }, "×");
+    return h("tr", {}, h("th", { scope: "row" }, String(at + 1)), row.map((cell, index) => h("td", {}, this._cell(cell, at, index))), h("td", {}, remove));
+  }
+
+  _cell(cell, at, index) {
+    const { name, kind, choices, nullable, examples } = this.columns[index];
+    const label = { "aria-label": `${name}, row ${at + 1}` };
+    if (kind === "yes or no") return h("input", { type: "checkbox", checked: cell === true, indeterminate: cell === null, ...label });
+    if (choices) return h("select", { ...label }, nullable ? h("option", { value: "" }, "") : null, choices.map((each) => h("option", { value: each, selected: String(each) === cell }, String(each))));
+    const suggested = kind === "text" && examples.length > 1 ? this._suggestions(index, examples) : null;
+    return h("input", { type: TYPES[kind] ?? "text", step: TYPES[kind] ? 1 : null, inputmode: MODES[kind], value: cell, list: suggested, spellcheck: false, autocomplete: "off", ...label });
+  }
+
+  /** The list of values that are known of a text column. Any other text is allowed. */
+  _suggestions(index, examples) {
+    this._lists ??= new Map();
+    if (!this._lists.has(index)) {
+      const list = h("datalist", { id: newId("values") }, examples.map((value) => h("option", { value })));
+      this._lists.set(index, list);
+      this.element.append(list);
+    }
+    return this._lists.get(index).id;
+  }
+
+  _place(control) {
+    const cell = control.closest("td");
+    return [cell.parentElement.rowIndex - 1, cell.cellIndex - 1];
+  }
+
+  _edit(control) {
+    const [at, index] = this._place(control);
+    this._rows[at][index] = control.type === "checkbox" ? control.checked : control.value;
+    this.fail("");
+    this._count();
+  }
+
+  _add() {
+    // The last row would not be seen in a long table.
+    const at = this._rows.length < this._shown ? this._rows.length : 0;
+    this._rows.splice(at, 0, this.columns.map(exampleCell));
+    this.others.rows.splice(at, 0, this.others.names.map(() => ""));
+    this._draw();
+    this._control(at, 0)?.focus();
+    this._changed();
+  }
+
+  /** Show the first row again, without those that were added or loaded. */
+  _reset() {
+    this._rows = [this.columns.map(exampleCell)];
+    this.others = { names: [], rows: [] };
+    this._notice = "";
+    this.fail("");
+    this._draw();
+    this._replaced();
+    this._changed();
+    announce("The table has the example again");
+  }
+
+  _remove(at) {
+    this._rows.splice(at, 1);
+    this.others.rows.splice(at, 1);
+    this.fail("");
+    this._draw();
+    (this._control(Math.min(at, this._rows.length - 1), 0) ?? this.element.querySelector("button.small")).focus();
+    announce(`Row ${at + 1} removed`);
+    this._changed();
+  }
+
+  /** Arrow keys and Enter move between rows, where the control has no other use for them. */
+  _move(event) {
+    const step = { ArrowUp: -1, ArrowDown: 1, Enter: 1 }[event.key];
+    if (event.ctrlKey || event.metaKey || event.target.localName === "button") return;
+    if (event.key === "Enter") event.preventDefault(); // it would run the model
+    if (step === undefined || event.target.localName !== "input" || event.target.type !== "text" || event.target.list) return;
+    const [at, index] = this._place(event.target);
+    const next = this._control(at + step, index);
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+    next.select?.();
+  }
+
+  async _paste(event) {
+    const text = event.clipboardData.getData("text/plain").replace(/\r?\n$/, "");
+    if (!/[\t\n]/.test(text)) return;
+    event.preventDefault();
+    const [top, left] = this._place(event.target);
+    await this._replacing(async () => {
+      let block = await readBlock(text);
+      if (this._isHeader(block[0])) block = block.slice(1);
+      const width = Math.max(...block.map((row) => row.length));
+      if (left + width > this.columns.length) throw new Error(`The block has ${width} columns; from "${this.columns[left].name}" on there are ${this.columns.length - left}.`);
+      const rows = this._rows.map((row) => [...row]);
+      while (rows.length < top + block.length) rows.push([...(rows.at(-1) ?? this.columns.map(exampleCell))]);
+      block.forEach((cells, down) => cells.forEach((cell, across) => (rows[top + down][left + across] = this._converted(cell, down, left + across))));
+      return rows;
+    });
+  }
+
+  _isHeader(row) {
+    const names = new Set(this.columns.map(({ name }) => name));
+    return row.length > 0 && row.every((cell) => names.has(cell.trim()));
+  }
+
+  _drop(event) {
+    event.preventDefault();
+    const [file] = event.dataTransfer.files;
+    if (file) this._load(file);
+  }
+
+  async _load(file) {
+    if (!file) return;
+    this._file.value = ""; // the same file can be chosen again
+    await this._replacing(async () => {
+      const [header, ...others] = await readCsv(file);
+      if (header === undefined) throw new Error(`${file.name} is empty.`);
+      const [places, rows] = this._placesOf(header, others, file.name);
+      if (rows.length === 0) throw new Error(`${file.name} has a header and no rows.`);
+      const turns = new Turns();
+      const found = [];
+      for (const [at, row] of rows.entries()) {
+        if (row.length !== header.length) throw new Error(`Row ${at + 1} of ${file.name} has ${row.length} cells, and the header has ${header.length}.`);
+        found.push(places.map((place, index) => this._converted(place < 0 ? "" : row[place], at, index, ` of ${file.name}`, ", so the file was not loaded")));
+        await turns.rest();
+      }
+      const left = [...header.keys()].filter((place) => !places.includes(place));
+      const names = left.map((place) => header[place]);
+      this.others = { names, rows: rows.map((row) => left.map((place) => row[place])) };
+      this._notice = names.length ? `Not sent, because the model has no such column: ${names.slice(0, 8).join(", ")}${names.length > 8 ? ", …" : ""}.` : "";
+      this._replaced();
+      return found;
+    });
+  }
+
+  /** Where each column is in the rows of a file, and these rows. A matrix may come without a header. */
+  _placesOf(header, others, name) {
+    const titles = header.map((cell) => cell.trim());
+    const places = this.columns.map((column) => titles.indexOf(column.name));
+    const missing = this.columns.find(({ optional }, index) => places[index] < 0 && !optional);
+    if (missing === undefined) return [places, others];
+    if (this.columns[0].matrix && header.length === this.columns.length) {
+      const numbers = titles.every((cell) => cell === "" || !Number.isNaN(Number(cell)));
+      return [this.columns.map((_, index) => index), numbers ? [header, ...others] : others];
+    }
+    throw new Error(`${name} has no column "${missing.name}"; its columns are ${titles.slice(0, 12).join(", ")}${titles.length > 12 ? ", …" : ""}.`);
+  }
+
+  _converted(text, at, index, where = "", then = "") {
+    try {
+      return cellOf(this.columns[index], text);
+    } catch (error) {
+      throw new Error(`Row ${at + 1}${where}, column "${this.columns[index].name}": ${error.message}${then}.`);
+    }
+  }
+
+  /** Take the rows that `make` gives. After an error the table is as it was. */
+  async _replacing(make) {
+    this.fail("");
+    this.element.setAttribute("aria-busy", "true");
+    try {
+      this._rows = await make();
+      this._draw();
+      announce(`${this._rows.length} rows`);
+    } catch (error) {
+      this.fail(error.message);
+    }
+    this.element.setAttribute("aria-busy", "false");
+    this._changed();
+  }
+}

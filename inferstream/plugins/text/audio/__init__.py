@@ -1,0 +1,1 @@
+"""OpenAI APIs for transcription, speech and images, based on functions of bytes."""

@@ -1,0 +1,1 @@
+"""Streaming parsers that extract tool calls and reasoning from a model's output."""

@@ -1,0 +1,1 @@
+"""Routes of Text Generation Inference, and a plain `/generate` on the same path."""

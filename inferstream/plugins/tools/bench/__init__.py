@@ -1,0 +1,1 @@
+"""`server bench`: a load test of one model of a running server."""

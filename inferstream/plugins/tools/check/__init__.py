@@ -1,0 +1,1 @@
+"""`server check`: contract tests of models, generated from their signatures."""

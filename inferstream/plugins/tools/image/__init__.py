@@ -1,0 +1,1 @@
+"""`server dockerfile` and `server build`: container images of model folders."""

@@ -1,0 +1,1 @@
+"""`server infer`: batch inference from a file."""

@@ -1,0 +1,1 @@
+"""`server replay`: sends recorded requests again and compares the results."""

@@ -1,0 +1,1 @@
+"""`server stub`: a typed client for an app."""

@@ -1,0 +1,1 @@
+"""`server top`: a live table of the models of a running server."""

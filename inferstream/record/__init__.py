@@ -1,1 +1,0 @@
-"""The flight recorder: requests, responses and streams as they crossed the ports, in a file for `server replay`."""

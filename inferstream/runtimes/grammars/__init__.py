@@ -1,1 +1,0 @@
-"""Grammars that a client asks a text to keep to, by llguidance."""

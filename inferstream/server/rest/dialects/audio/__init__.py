@@ -1,1 +1,0 @@
-"""OpenAI's API of speech: texts of audio, audio of texts, and images, from functions of bytes."""

@@ -1,1 +1,0 @@
-"""The documentation of the server: a page for people, and OpenAPI documents."""

@@ -1,1 +1,0 @@
-"""Text Generation Inference's routes, and the plain `/generate` that shares a path with them."""

@@ -1,1 +1,0 @@
-"""`server bench`: load on one model of a server, and its measurements."""

@@ -1,1 +1,0 @@
-"""`server check`: contract tests of models, made from their signatures."""

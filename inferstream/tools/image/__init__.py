@@ -1,1 +1,0 @@
-"""`server dockerfile` and `server build`: the image of a model folder."""

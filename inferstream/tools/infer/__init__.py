@@ -1,1 +1,0 @@
-"""`server infer`: every request of a file to a server."""

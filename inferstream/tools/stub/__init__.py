@@ -1,1 +1,0 @@
-"""`server stub`: a typed client of an app."""

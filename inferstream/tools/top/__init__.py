@@ -1,1 +1,0 @@
-"""`server top`: the models of a running server and their numbers."""

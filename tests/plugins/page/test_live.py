@@ -1,0 +1,98 @@
+"""The metrics of the live view, and the limits of a key."""
+
+import time
+from typing import Any
+
+import orjson
+import pytest
+
+from inferstream import App, Application, Settings
+from inferstream.ext.calls import Peers, ServerParts
+from inferstream.ext.telemetry import Meters
+from inferstream.plugins.page.live import Figures, LiveMetrics, ReadFigures
+from tests.asgi import Client, http, request
+
+APP = App()
+
+
+@APP.model
+def add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+async def get(application: Application, path: str) -> tuple[int, Any]:
+    status, body = await Client(request(b"")).ask(application.asgi, http(path, b"", "GET"))
+    return status, orjson.loads(body)
+
+
+async def test_live_metrics_count_calls_by_model() -> None:
+    async with Application(APP) as application:
+        body = b'{"a": 1}'
+        for _ in range(2):
+            scope = http("/v2/models/add/generate", body)
+            assert (await Client(request(body)).ask(application.asgi, scope))[0] == 200
+        status, document = await get(application, "/page/live")
+        assert status == 200
+        [[server, model]] = document["processes"]
+        assert server[0] == ""
+        assert server[2]["resident_bytes"][0] > 1_000_000
+        assert server[2]["inferstream_workers"] == [0]
+        assert model[:2] == ["add", None]
+        assert model[2]["inferstream_calls:success"] == [2]
+        *counts, seconds = model[2]["inferstream_call_seconds"]
+        assert (sum(counts), 0 < seconds < 5) == (2, True)
+        assert len(document["bounds"]["inferstream_call_seconds"]) == len(counts) - 1
+        assert await get(application, "/page/limits") == (200, {})
+
+
+FAILING = App()
+
+
+@FAILING.model
+def burn(a: int) -> int:
+    raise RuntimeError(f"the disk {a} is on fire")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+async def test_live_metrics_have_last_failure_and_error_responses(workers: int) -> None:
+    async with Application(FAILING, parallel_workers=workers) as application:
+        for model, body, expected in (
+            ("burn", b'{"a": 1, "id": "call-1"}', 500),
+            ("burn", b'{"a": 2, "id": "call-2"}', 500),
+            ("burn", b"{}", 400),
+            ("none", b"{}", 404),
+        ):
+            scope = http(f"/v2/models/{model}/generate", body)
+            assert (await Client(request(body)).ask(application.asgi, scope))[0] == expected
+        document = (await get(application, "/page/live"))[1]
+        [[server, burning]] = document["processes"]
+        assert (server[2]["client_errors"], server[2]["server_errors"]) == ([2], [2])
+        seconds, text = burning[3]
+        assert abs(time.time() - seconds) < 60
+        assert text == "Model burn failed on request call-2; the server's log says why."
+
+
+@pytest.mark.parametrize("settings", [{"metrics_endpoint": ""}, {"page": False}])
+async def test_live_metrics_need_metrics_and_page(settings: dict[str, Any]) -> None:
+    async with Application(APP, **settings) as application:
+        assert (await get(application, "/page/live"))[0] == 404
+
+
+class Nothing:
+    """A registry without models."""
+
+    def items(self) -> list[object]:
+        return []
+
+
+async def test_live_metrics_have_all_front_ends() -> None:
+    other = [Figures("add", "1", {"inferstream_calls:success": [3]})]
+
+    async def ask(front_end: int, question: ReadFigures) -> list[Figures]:
+        return other
+
+    models: Any = Nothing()
+    live = LiveMetrics(ServerParts(Settings(), Meters(), models, Peers(0, 2, ask)))
+    [[own], found] = await live.read()
+    assert own.model == ""
+    assert found == other
