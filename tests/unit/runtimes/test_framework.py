@@ -28,7 +28,7 @@ from inferstream.settings import ModelSettings
             {"task": "text-classification", "framework": "tf"},
         ),
         (LlamaCppModel, "llama_cpp", "llamacpp", {}),
-        (Engine, "grpc", "engine", {"target": "127.0.0.1:1"}),
+        (Engine, "hpack", "engine", {"target": "127.0.0.1:1"}),
     ],
 )
 async def test_missing_framework_names_its_extra(

@@ -94,7 +94,8 @@ class Engines:
             self._watching.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watching
-        await asyncio.gather(*(each.close() for each in self.targets))
+        for target in self.targets:
+            target.close()
         if self._process is not None:
             await self._process.stop()
             self._process.release()

@@ -84,7 +84,7 @@ class Engine(FrameworkModel):
 
     def _import_libraries(self) -> None:
         with self._importing():
-            self._import("grpc", EXTRA)
+            self._import("hpack", EXTRA)
             self._import("tokenizers", EXTRA)
             from . import stream  # noqa: F401
 

@@ -1,11 +1,8 @@
 """`EngineStream`: one request at an engine, which another engine may continue."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
-
-import grpc
 
 from inferstream import RequestContext, Token, Usage
 from inferstream.errors import ModelError, WorkerLost
@@ -15,14 +12,14 @@ from ..requests import ReadRequest
 from ..spelling import TokenizerSpeller
 from . import protos
 from .engines import Engines
+from .rpc.call import Call
+from .rpc.status import CallFailed
 from .sampling import build_sampling
 from .settings import Failover
 from .target import EngineLost, EngineTarget, translate_error
 from .tokenizer import FastTokenizer
 
 logger = get_logger("runtimes")
-
-EOF: Any = vars(grpc.aio)["EOF"]  # its type stubs lack it
 
 MAX_MOVES = 2
 """Maximum number of engines that may be lost during a request, because the request may be the cause."""
@@ -77,7 +74,7 @@ class EngineStream:
         self._last: Token | None = None
         """The last token, until the engine has reported the end."""
         self._target: EngineTarget | None = None
-        self._call: Any = None
+        self._call: Call | None = None
         self._moves = 0
         self.cached_tokens = 0
         self.ended = False
@@ -93,39 +90,22 @@ class EngineStream:
             try:
                 if self._call is None:
                     self._target = await self._engines.pick(self._policy.seconds if self._moves else 0)
-                    self._call = self._target.generate(self._build(), self._context.time_remaining)
-                return await self._receive()
+                    self._call = await self._target.generate(self._build(), self._context.time_remaining)
+                return _check(await self._call.read(), self._policy.model)
+            except CallFailed as error:
+                failure = translate_error(error, self._policy.model)
+                if not isinstance(failure, EngineLost):
+                    raise failure from None
+                self._move(str(failure))
             except EngineLost as error:
                 self._move(str(error))
 
-    async def _receive(self) -> Any:
-        call, target = self._call, self._target
-        assert target is not None
-        try:
-            message = await call.read()
-        except grpc.aio.AioRpcError as error:
-            raise translate_error(error, self._policy.model) from None
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if call in target.calls or (task is not None and task.cancelling()):
-                raise
-            raise EngineLost("it is not healthy") from None
-        if message is EOF:
-            raise ModelError(f"The engine of model {self._policy.model} sent an incomplete text.", 500)
-        if message.HasField("complete"):
-            reason = message.complete.finish_reason
-            if reason == "abort":
-                raise EngineLost("it aborted the request")
-            if reason == "error":
-                raise ModelError(f"The engine of model {self._policy.model} failed on the request.", 500)
-        return message
-
     def _move(self, reason: str) -> None:
         """Prepare to continue at another engine. Raises WorkerLost if that is impossible."""
-        if self._call is not None:
-            assert self._target is not None
-            self.close()
+        self.close()
+        if self._target is not None:
             self._engines.suspect(self._target)
+            self._target = None
         self._moves += 1
         if self._moves > MAX_MOVES or not self._policy.can_move(self._read, bool(self._written)):
             raise WorkerLost(f"The engine of model {self._policy.model} was lost: {reason}.")
@@ -226,6 +206,19 @@ class EngineStream:
         if call is not None and self._target is not None:
             self._target.calls.discard(call)
             call.cancel()
+
+
+def _check(message: Any, model: str) -> Any:
+    """Return the message, unless it reports a failure. Raises EngineLost or ModelError."""
+    if message is None:
+        raise ModelError(f"The engine of model {model} sent an incomplete text.", 500)
+    if message.HasField("complete"):
+        reason = message.complete.finish_reason
+        if reason == "abort":
+            raise EngineLost("it aborted the request")
+        if reason == "error":
+            raise ModelError(f"The engine of model {model} failed on the request.", 500)
+    return message
 
 
 def _sort_top(top: Any, most: int) -> Top:

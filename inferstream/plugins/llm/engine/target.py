@@ -1,16 +1,17 @@
 """`EngineTarget`: one engine, the connections to it, and what it reports."""
 
-import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from itertools import cycle
 from typing import Any
-
-import grpc
 
 from inferstream.errors import DeadlineExceeded, InferstreamError, InvalidRequest, ModelError, Overloaded
 from inferstream.ext.telemetry import get_logger
 
 from . import protos
+from .rpc.call import MAX_MESSAGE_BYTES, Call
+from .rpc.channel import Channel, Method
+from .rpc.status import CallFailed, Code
 
 logger = get_logger("runtimes")
 
@@ -21,21 +22,10 @@ CHECK_TIMEOUT_SECONDS = 5.0
 PATIENCE = 3
 """Number of failed checks in a row after which the calls of an engine are given up."""
 
-MAX_MESSAGE_BYTES = 1 << 26
-
 MAX_REASON_LENGTH = 500
 
-OPTIONS = [
-    ("grpc.use_local_subchannel_pool", 1),  # otherwise all channels share one connection
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2000),
-    ("grpc.enable_retries", 0),
-]
+GENERATE = Method(f"{SERVICE}Generate", protos.Generate.SerializeToString, protos.Generated.FromString)
 
-Code = grpc.StatusCode
 LOST = frozenset((Code.UNAVAILABLE, Code.CANCELLED))
 """Statuses that an engine that exits leaves behind."""
 
@@ -56,7 +46,7 @@ class ProtocolMismatch(Exception):
 
 
 class EngineTarget:
-    """An engine at `address`. Must be created on the event loop that uses it."""
+    """An engine at `address`."""
 
     def __init__(self, address: str, connections: int) -> None:
         self.address = address
@@ -65,48 +55,52 @@ class EngineTarget:
         """Number of failed checks in a row."""
         self.kv_usage: float | None = None
         """Mean fraction of its KV caches in use, one for each data-parallel rank."""
-        self.calls: set[Any] = set()
-        """Generate calls in progress. A call that is cancelled because the engine is lost is not among them."""
-        self._channels = [grpc.aio.insecure_channel(address, OPTIONS) for _ in range(connections)]
-        write, read = protos.Generate.SerializeToString, protos.Generated.FromString
-        rpcs = [each.unary_stream(f"{SERVICE}Generate", write, read) for each in self._channels]
-        self._rpcs = cycle(rpcs)
+        self.calls: set[Call] = set()
+        """Generate calls in progress."""
+        self._channels = [Channel(address) for _ in range(connections)]
+        self._next = cycle(self._channels)
 
     @property
     def label(self) -> str:
         """The address without folders, for messages."""
         return self.address.rpartition("/")[2]
 
-    def generate(self, request: Any, timeout: float | None) -> Any:
-        """Start a call on the next connection."""
-        call = next(self._rpcs)(request, timeout=timeout)
+    async def generate(self, request: Any, timeout: float | None) -> Call:
+        """Start a call on the next connection. Raises CallFailed."""
+        call = await next(self._next).start(GENERATE, request, timeout)
         self.calls.add(call)
         return call
 
     async def ask(self, rpc: str, reply: Any) -> Any:
         """Call an RPC without arguments. Raises EngineLost, ProtocolMismatch or InferstreamError."""
-        call = self._channels[0].unary_unary(SERVICE + rpc, protos.Empty.SerializeToString, reply.FromString)
-        try:
-            return await call(protos.Empty(), timeout=CHECK_TIMEOUT_SECONDS)
-        except grpc.aio.AioRpcError as error:
-            raise _translate_check(error) from None
+        messages = [each async for each in self._read(rpc, reply, CHECK_TIMEOUT_SECONDS)]
+        if len(messages) != 1:
+            raise ModelError(f"it sends {len(messages)} responses to {rpc}")
+        return messages[0]
 
     async def read_tokenizer(self) -> tuple[bytes, str]:
         """Return the archive of tokenizer files, and its digest. Raises as `ask`."""
-        call = self._channels[0].unary_stream(
-            f"{SERVICE}GetTokenizer", protos.Empty.SerializeToString, protos.TokenizerPart.FromString
-        )
         parts, size, digest = [], 0, ""
-        try:
-            async for part in call(protos.Empty(), timeout=6 * CHECK_TIMEOUT_SECONDS):
-                size += len(part.data)
-                if size > MAX_MESSAGE_BYTES * 4:
-                    raise ModelError("the archive of the tokenizer is too large")
-                parts.append(part.data)
-                digest = part.sha256 or digest
-        except grpc.aio.AioRpcError as error:
-            raise _translate_check(error) from None
+        async for part in self._read("GetTokenizer", protos.TokenizerPart, 6 * CHECK_TIMEOUT_SECONDS):
+            size += len(part.data)
+            if size > MAX_MESSAGE_BYTES * 4:
+                raise ModelError("the archive of the tokenizer is too large")
+            parts.append(part.data)
+            digest = part.sha256 or digest
         return b"".join(parts), digest
+
+    async def _read(self, rpc: str, reply: Any, timeout: float) -> AsyncIterator[Any]:
+        """Yield the responses of an RPC without arguments."""
+        method = Method(SERVICE + rpc, protos.Empty.SerializeToString, reply.FromString)
+        try:
+            call = await self._channels[0].start(method, protos.Empty(), timeout)
+            try:
+                while (message := await call.read()) is not None:
+                    yield message
+            finally:
+                call.cancel()
+        except CallFailed as error:
+            raise _translate_check(error) from None
 
     async def check(self) -> None:
         """Read the load of the engine. Raises EngineLost or ProtocolMismatch unless it is healthy."""
@@ -125,11 +119,12 @@ class EngineTarget:
         """End all calls in progress with EngineLost."""
         calls, self.calls = self.calls, set()
         for call in calls:
-            call.cancel()
+            call.cancel(EngineLost("it is not healthy"))
 
-    async def close(self) -> None:
+    def close(self) -> None:
         self.end_calls()
-        await asyncio.gather(*(each.close(None) for each in self._channels))
+        for channel in self._channels:
+            channel.close()
 
 
 def clean(reason: str | None) -> str:
@@ -137,23 +132,23 @@ def clean(reason: str | None) -> str:
     return (reason or "").strip().partition("\n")[0][:MAX_REASON_LENGTH].rstrip(".")
 
 
-def _translate_check(error: Any) -> Exception:
-    if error.code() is Code.UNIMPLEMENTED:
-        return ProtocolMismatch(clean(error.details()))
-    if error.code() in LOST or error.code() is Code.DEADLINE_EXCEEDED:
+def _translate_check(error: CallFailed) -> Exception:
+    if error.code is Code.UNIMPLEMENTED:
+        return ProtocolMismatch(clean(error.reason))
+    if error.code in LOST or error.code is Code.DEADLINE_EXCEEDED:
         return _report_loss(error)
-    return ModelError(clean(error.details()) or error.code().name)
+    return ModelError(clean(error.reason) or error.code.name)
 
 
-def _report_loss(error: Any) -> EngineLost:
-    """Log the details, which contain addresses, and return the error without them."""
-    logger.debug("engine lost: %s: %s", error.code().name, error.details())
-    return EngineLost("it does not answer" if error.code() is Code.DEADLINE_EXCEEDED else "no connection")
+def _report_loss(error: CallFailed) -> EngineLost:
+    """Log the reason, which may contain addresses, and return the error without it."""
+    logger.debug("engine lost: %s", error)
+    return EngineLost("it does not answer" if error.code is Code.DEADLINE_EXCEEDED else "no connection")
 
 
-def translate_error(error: Any, model: str) -> Exception:
+def translate_error(error: CallFailed, model: str) -> Exception:
     """Return the error for a failed call: EngineLost, or an error for the client."""
-    code, reason = error.code(), clean(error.details())
+    code, reason = error.code, clean(error.reason)
     if code in LOST:
         return _report_loss(error)
     if code in CLIENT:
@@ -162,5 +157,5 @@ def translate_error(error: Any, model: str) -> Exception:
         return DeadlineExceeded()
     if code is Code.RESOURCE_EXHAUSTED:
         return Overloaded(f"The engine of model {model} has no room for the request.")
-    logger.error("model %s: its engine failed with %s: %s", model, code.name, error.details())
+    logger.error("model %s: its engine failed with %s: %s", model, code.name, error.reason)
     return ModelError(f"The engine of model {model} failed; the server's log says why.", 500)
