@@ -35,7 +35,7 @@ FUZZ_STAMP := $(FUZZ)/.installed
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo environments unit plugin check english house core test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frameworks bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-language audit hashes chaos overload many soak floods ray fuzz fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
+.PHONY: demo environments unit plugin check english house core test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frameworks bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-engine bench-language audit hashes chaos overload many soak floods ray fuzz fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -120,6 +120,9 @@ test-models: $(MODELS_STAMP)  ## the runtimes of torch: language models, embeddi
 		$(addprefix tests/plugins/frameworks/test_,catboost.py mlflow.py quantization.py torch.py) \
 		tests/cve/test_untrusted_weights.py tests/plugins/blazerpc \
 		tests/plugins/torchserve tests/e2e/test_torchserve.py tests/e2e/test_language_model.py tests/e2e/test_structured_output.py tests/e2e/test_options.py tests/e2e/test_token_options.py tests/e2e/test_option_transports.py tests/e2e/test_text_runtimes.py tests/e2e/test_torch.py tests/unit/codecs/test_torch_tensors.py tests/e2e/test_gpu.py tests/e2e/test_catboost.py tests/e2e/test_mlflow.py
+
+bench-engine: $(LLM_STAMP)  ## front ends of one inference engine: CPU per token of this server, smg and vllm-router
+	$(LLM)/bin/python -m benchmarks.engine
 
 bench-language: $(MODELS_STAMP)  ## a real language model: tokens/s of 1 to 16 streams, first tokens, memory
 	HF_HUB_OFFLINE=1 $(MODELS)/bin/python -m benchmarks.language

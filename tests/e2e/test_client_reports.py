@@ -251,6 +251,7 @@ NEUTRAL = {
     "length_penalty": 1.0,
 }
 NEUTRAL |= {"typical_p": 1.0, "best_of": 1, "echo": False, "include_stop_str_in_output": False}
+NEUTRAL |= {"no_stop_trim": False, "return_hidden_states": False}  # vllm-router adds them to each request
 
 
 @pytest.mark.parametrize(
