@@ -240,8 +240,9 @@ async def read_chunks(port: int) -> AsyncIterator[bytes]:
         }
     ).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    writer.write(head.encode() + body)
+    fields = ("host: localhost", "connection: close", "content-type: application/json")
+    lines = ["POST /v1/chat/completions HTTP/1.1", *fields, f"content-length: {len(body)}", "", ""]
+    writer.write("\r\n".join(lines).encode() + body)
     last = b""
     while chunk := await reader.read(65536):
         assert last or chunk.startswith(b"HTTP/1.1 200"), chunk[:300]
