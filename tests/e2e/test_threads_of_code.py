@@ -55,7 +55,7 @@ class TritonPythonModel:
 
     def finalize(self):
         self.bound.database.close()
-        print("closed", DECOUPLED, flush=True)
+        print(f"closed {DECOUPLED}\\n", end="", flush=True)  # one write: several models print at once
 """
 )
 
