@@ -254,16 +254,19 @@ async def read_chunks(port: int) -> AsyncIterator[bytes]:
 
 async def time_direct(engine: int, tokenizer: Path) -> float:
     """The median time to the first token without a front end, in seconds."""
-    from inferstream.plugins.llm.engine import protos
+    from inferstream.plugins.llm.engine.protocols import vllm_engine
+    from inferstream.plugins.llm.engine.protos import vllm_engine as protos
+    from inferstream.plugins.llm.engine.settings import EngineSettings
     from inferstream.plugins.llm.engine.target import EngineTarget
 
-    target, times = EngineTarget(f"127.0.0.1:{engine}", 1), []
+    address, times = f"127.0.0.1:{engine}", []
+    target = EngineTarget(address, 1, vllm_engine.VllmEngine(EngineSettings(target=[address])))
     request = protos.Generate(request_id="1", stream=True)
     request.tokenized.input_ids.extend(range(30, 60))
     request.sampling_params.max_tokens, request.sampling_params.ignore_eos = TOKENS, True
     for _ in range(FIRST_ROUNDS):
         started = time.perf_counter()
-        call = await target.generate(request, None)
+        call = await target.generate(vllm_engine.GENERATE, request, None)
         await call.read()
         times.append(time.perf_counter() - started)
         while await call.read() is not None:

@@ -25,7 +25,7 @@ import grpc
 from google.protobuf.json_format import MessageToDict
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from inferstream.plugins.llm.engine import protos
+from inferstream.plugins.llm.engine.protos import vllm_engine as protos
 
 STORY = "Once upon a time, über alles 🙂 a naïve 日本語 rocket 🚀 flew to the moon and back."
 
@@ -241,7 +241,7 @@ def events(control: Path, *names: str) -> list[dict[str, Any]]:
     return [each for each in found if not names or each["event"] in names]
 
 
-async def main() -> None:
+async def main(kind: type[FakeEngine] = FakeEngine) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("address")
     parser.add_argument("tokenizer", type=Path)
@@ -250,7 +250,7 @@ async def main() -> None:
     parser.add_argument("--size", type=int, default=1)
     parser.add_argument("--seqs", type=int, default=0)
     given = parser.parse_args()
-    engine = FakeEngine(given.tokenizer, given.control, pace=given.pace, size=given.size, seqs=given.seqs)
+    engine = kind(given.tokenizer, given.control, pace=given.pace, size=given.size, seqs=given.seqs)
     server = engine.server()
     assert server.add_insecure_port(given.address)
     await server.start()

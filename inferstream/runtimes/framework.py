@@ -95,12 +95,13 @@ class FrameworkModel(MLModel):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = ".".join(map(str, first["loc"]))
-            reason = first["msg"]
+            reason = first["msg"].removeprefix("Value error, ")
             if first["type"] == "extra_forbidden" and name in ModelSettings.model_fields:
                 reason = 'it belongs two levels up, next to "parameters", in model-settings.json itself'
             elif first["type"] == "extra_forbidden" and name in ModelParameters.model_fields:
                 reason = 'it belongs one level up, in "parameters"'
-            raise self._build_load_error(f'"{name}" in parameters.extra: {reason}') from error
+            where = f'"{name}" in parameters.extra' if name else "parameters.extra"
+            raise self._build_load_error(f"{where}: {reason}") from error
 
     @property
     def _gathers(self) -> bool:

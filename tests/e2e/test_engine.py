@@ -28,15 +28,17 @@ ROOT = Path(__file__).parents[2]
 
 
 class Fake:
-    """A fake engine in a process of its own."""
+    """A fake engine in its own process."""
 
-    def __init__(self, folder: Path, *options: str, name: str = "engine") -> None:
+    def __init__(
+        self, folder: Path, *options: str, name: str = "engine", module: str = "tests.fake_engine"
+    ) -> None:
         self.folder, self.control, self.address = folder, folder / f"{name}.control", f"unix:{folder}/{name}"
         tokenizer = folder / "tokenizer"
         if not tokenizer.exists():
             write_tokenizer(tokenizer)
         self.command = [
-            *(sys.executable, "-m", "tests.fake_engine", self.address, str(tokenizer), str(self.control)),
+            *(sys.executable, "-m", module, self.address, str(tokenizer), str(self.control)),
             *options,
         ]
         self.process: subprocess.Popen[bytes] | None = None
@@ -182,6 +184,32 @@ def test_every_api_has_whole_text(served: Running, fake: Fake, api: str) -> None
     assert len(found) > 10
     asked = fake.events("generate")[-1]
     assert (asked["max_tokens"], asked["stream"]) == (100, True)
+
+
+@pytest.fixture(scope="module")
+def inference(tmp_path_factory: pytest.TempPathFactory, workers: int) -> Iterator[tuple[Fake, Running]]:
+    """An engine with the protocol vllm.inference, and a server in front of it."""
+    folder = tmp_path_factory.mktemp("inference")
+    engine = Fake(folder, "--pace", "0.002", module="tests.fake_inference").start()
+    extra = {"protocol": "vllm.inference", "target": engine.address, "tokenizer": str(folder / "tokenizer")}
+    write_settings(folder / "models" / "llm", extra)
+    running = Running(folder / "models", within=90, INFERSTREAM_PARALLEL_WORKERS=str(workers))
+    yield engine, running
+    assert running.stop() == 0, running.text()
+    engine.kill()
+
+
+@EACH
+def test_every_api_over_the_other_protocol(inference: tuple[Fake, Running], api: str) -> None:
+    engine, server = inference
+    assert "".join(APIS[api](server, **options(api, 100))).replace("</s>", "") == STORY
+    before = len(engine.events("aborted"))
+    with engine.set("hang", "9"):
+        reading = APIS[api](server, **options(api, 100))
+        while not next(reading):
+            pass
+        reading.close()  # type: ignore[attr-defined]
+        eventually(lambda: len(engine.events("aborted")) > before)
 
 
 @EACH

@@ -9,7 +9,8 @@ from inferstream.errors import InferstreamError
 from inferstream.ext.telemetry import get_logger
 
 from .process import EngineProcess
-from .target import PATIENCE, EngineLost, EngineSick, EngineTarget, ProtocolMismatch
+from .protocols.base import EngineLost, EngineSick, ProtocolMismatch
+from .target import PATIENCE, EngineTarget
 
 logger = get_logger("runtimes")
 

@@ -3,11 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import orjson
 
 from inferstream import ModelSettings, Token, request_context
 from inferstream.errors import HINT, InferstreamError, ModelLoadFailed
@@ -26,6 +23,7 @@ from .tokenizer import FastTokenizer, read_archive, read_folder
 
 if TYPE_CHECKING:
     from .engines import Engines
+    from .protocols.base import EngineProtocol, Facts
     from .stream import EngineStream
     from .target import EngineTarget
 
@@ -48,6 +46,7 @@ class Engine(FrameworkModel):
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
         self._engines: Engines | None = None
+        self._protocol: EngineProtocol
         self._threads: ThreadPoolExecutor | None = None
 
     @property
@@ -58,24 +57,31 @@ class Engine(FrameworkModel):
         self._refuse_code(Path(self.settings.source or ""), "an engine")
         settings = self._validate_settings(EngineSettings)
         await asyncio.to_thread(self._import_libraries)
-        from . import engines, protos, stream, target
+        from . import engines, stream, target
+        from .protocols import base, vllm_engine, vllm_inference
 
         self._start_stream = stream.EngineStream
         self._policy = stream.Policy(self.name, settings.failover, settings.failover_timeout)
         process = self._build_process(settings)
-        targets = [target.EngineTarget(each, settings.connections) for each in settings.target]
+        kind = (
+            vllm_inference.VllmInference if settings.protocol == "vllm.inference" else vllm_engine.VllmEngine
+        )
+        self._protocol = protocol = kind(settings)
+        targets = [target.EngineTarget(each, settings.connections, protocol) for each in settings.target]
         self._engines = engines.Engines(self.name, targets, process, self._report)
         limit = settings.start_timeout or (None if settings.command else CONNECT_SECONDS)
         try:
             first = await self._engines.open(limit)
-            await self._read_model(first, settings, await first.ask("GetModelInfo", protos.ModelInfo))
-            await self._limit_calls(len(targets), first)
+            facts = await protocol.read_facts(first)
+            await self._read_model(first, settings, facts)
+            if self.settings.max_concurrency is None and facts.max_calls:  # others wait in our queue
+                self.settings.max_concurrency = len(targets) * facts.max_calls
         except BaseException as error:
             await self.unload()
-            if isinstance(error, target.ProtocolMismatch):
+            if isinstance(error, base.ProtocolMismatch):
                 reason = f"{targets[0].label} does not serve the protocol {settings.protocol}"
                 raise self._build_load_error(reason) from error
-            if isinstance(error, target.EngineLost) or (
+            if isinstance(error, base.EngineLost) or (
                 isinstance(error, InferstreamError) and not isinstance(error, ModelLoadFailed)
             ):
                 raise self._build_load_error(str(error)) from error
@@ -130,7 +136,7 @@ class Engine(FrameworkModel):
         context, loop = request_context(), asyncio.get_running_loop()
         read = await loop.run_in_executor(self._threads, self._reader.read, payload, context.single)
         return self._start_stream(
-            read, context, streamed, self._engines, self._policy, self._tokenizer, self._ends
+            read, context, streamed, self._engines, self._protocol, self._policy, self._tokenizer, self._ends
         )
 
     def _report(self, ready: bool) -> None:
@@ -148,32 +154,28 @@ class Engine(FrameworkModel):
             reason = f'command: there is no program "{Path(settings.command[0]).name}"'
             raise self._build_load_error(reason) from None
 
-    async def _read_model(self, target: "EngineTarget", settings: EngineSettings, info: Any) -> None:
+    async def _read_model(self, target: "EngineTarget", settings: EngineSettings, facts: "Facts") -> None:
         """Read the tokenizer and the properties of the model. Raises ModelLoadFailed."""
-        if not info.is_generation:
-            raise self._build_load_error("the model of its engine does not generate text")
         sent = settings.tokenizer is None
         self._tokenizer = tokenizer = await self._read_tokenizer(target, settings)
         untrusted = self.name if sent and not self.settings.trust_remote_code else None
         prompts = Prompts(tokenizer, settings.chat_template, untrusted)
         calls, prompts.reasoning = find_formats(self.settings, self._untrusted, prompts.template)
-        context = min(filter(None, (settings.max_context, info.max_context_length)), default=0)
+        context = min(filter(None, (settings.max_context, facts.context)), default=0)
         if not context:
             raise self._build_load_error("its engine reports no context length; set max_context")
-        defaults = Sampling(temperature=1.0)
-        if info.default_sampling_params_json:
-            known = orjson.loads(info.default_sampling_params_json)
-            defaults = read_sampling({name: known.get(name) for name in KNOWN_DEFAULTS}, defaults)
+        known = {name: facts.defaults.get(name) for name in KNOWN_DEFAULTS}
+        defaults = read_sampling(known, Sampling(temperature=1.0))
         sampling = read_sampling(settings.sampling, defaults)
         self._reader = GenerationReader(
-            prompts, calls, True, info.vocab_size, context, sampling, settings.max_tokens
+            prompts, calls, True, facts.vocabulary or tokenizer.size, context, sampling, settings.max_tokens
         )
-        self._ends = frozenset((*info.eos_token_ids, *tokenizer.ends))
+        self._ends = frozenset((*facts.ends, *tokenizer.ends))
         # A limited template renders one prompt at a time.
         self._threads = ThreadPoolExecutor(1 if untrusted else 2, f"{self.name}-prompts")
         self.inputs = self.inputs or self._reader.inputs()
         self.outputs = self.outputs or [TEXT]
-        self._description = self._reader.describe(info.model_type)
+        self._description = self._reader.describe(facts.architecture)
 
     async def _read_tokenizer(self, target: "EngineTarget", settings: EngineSettings) -> FastTokenizer:
         try:
@@ -181,7 +183,7 @@ class Engine(FrameworkModel):
                 path = Path(to_absolute_path(self.settings, settings.tokenizer))
                 files = await asyncio.to_thread(read_folder, path)
             else:
-                files = read_archive(*await target.read_tokenizer())
+                files = read_archive(*await self._protocol.read_tokenizer(target))
             return await asyncio.to_thread(FastTokenizer, files)
         except Exception as error:
             logger.error("model %s: no tokenizer", self.name, exc_info=error)
@@ -189,12 +191,3 @@ class Engine(FrameworkModel):
             reason = error.strerror if isinstance(error, OSError) else str(error)
             hint = "set tokenizer to a folder with tokenizer.json"
             raise self._build_load_error(f"{source}: {reason}{HINT}{hint}") from error
-
-    async def _limit_calls(self, targets: int, first: "EngineTarget") -> None:
-        """Limit the calls to those that the engines run at once, so that others wait in our queue."""
-        from . import protos
-
-        with suppress(Exception):  # older engines do not report it
-            info = await first.ask("GetServerInfo", protos.ServerInfo)
-            if self.settings.max_concurrency is None and info.max_num_seqs > 0:
-                self.settings.max_concurrency = targets * info.max_num_seqs

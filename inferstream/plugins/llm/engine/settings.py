@@ -18,8 +18,8 @@ class EngineSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    protocol: Literal["vllm.grpc.engine"] = "vllm.grpc.engine"
-    """Protocol of the engine."""
+    protocol: Literal["vllm.grpc.engine", "vllm.inference"] = "vllm.grpc.engine"
+    """Protocol of the engine: of `vllm serve --grpc`, or of vLLM's Rust front end."""
     target: list[str] = Field(min_length=1)
     """Address of the engine, `host:port` or `unix:/path`, or a list of addresses of engines with the same
     model."""
@@ -36,6 +36,8 @@ class EngineSettings(BaseModel):
     """Folder with `tokenizer.json`, or the file. If null: the engine sends its tokenizer."""
     chat_template: str | None = None
     """Jinja template to use instead of the template of the tokenizer."""
+    lora: str | None = None
+    """Name of a LoRA adapter that the engine has loaded, with the protocol `vllm.inference`."""
     failover: Failover = "greedy"
     """Streams to continue after the loss of an engine: `greedy` for requests that are greedy or have a seed,
     `always` for sampled ones too, or `off`."""
@@ -62,7 +64,13 @@ class EngineSettings(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _check_command(self) -> Self:
+    def _check_combination(self) -> Self:
+        if self.protocol == "vllm.inference" and self.tokenizer is None:
+            raise ValueError(
+                "engines with the protocol vllm.inference do not send a tokenizer; set tokenizer"
+            )
+        if self.protocol != "vllm.inference" and self.lora is not None:
+            raise ValueError(f"the protocol {self.protocol} has no LoRA adapters")
         if self.command and len(self.target) > 1:
             raise ValueError("a command starts one engine, so target has to be a single address")
         return self

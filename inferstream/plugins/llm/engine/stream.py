@@ -1,7 +1,6 @@
 """`EngineStream`: one request at an engine, which another engine may continue."""
 
 from collections.abc import Sequence
-from typing import Any
 from uuid import uuid4
 
 from inferstream import RequestContext, Token, Usage
@@ -10,21 +9,18 @@ from inferstream.ext.telemetry import get_logger
 
 from ..requests import ReadRequest
 from ..spelling import TokenizerSpeller
-from . import protos
 from .engines import Engines
+from .protocols.base import EngineFailed, EngineLost, EngineProtocol, Piece
 from .rpc.call import Call
 from .rpc.status import CallFailed
-from .sampling import build_sampling
 from .settings import Failover
-from .target import EngineLost, EngineTarget, translate_error
+from .target import EngineTarget, translate_error
 from .tokenizer import FastTokenizer
 
 logger = get_logger("runtimes")
 
 MAX_MOVES = 2
 """Maximum number of engines that may be lost during a request, because the request may be the cause."""
-
-Top = Sequence[tuple[int, float]]
 
 
 class Policy:
@@ -55,14 +51,17 @@ class EngineStream:
         context: RequestContext,
         streamed: bool,
         engines: Engines,
+        protocol: EngineProtocol,
         policy: Policy,
         tokenizer: FastTokenizer,
         ends: frozenset[int],
     ) -> None:
         self._read, self._context, self._streamed = read, context, streamed
-        self._engines, self._policy = engines, policy
+        self._engines, self._protocol, self._policy = engines, protocol, policy
         self._speller = TokenizerSpeller(tokenizer)
-        self._sampling = build_sampling(read)
+        self._options = protocol.build_options(read, context.cache_salt)
+        self._method = protocol.method(streamed)
+        self._identifier = ""
         self._detokenizer = read.create_detokenizer(tokenizer.decode)
         sampling = read.sampling
         self._ends = (frozenset() if sampling.ignore_eos else ends).union(sampling.stop_token_ids)
@@ -81,24 +80,38 @@ class EngineStream:
         self.resumed = False
         """Whether the text continues with other random numbers. The reader of the stream resets it."""
 
-    async def receive(self) -> Any:
-        """Return the next message of the engine, or of the next engine after a loss.
+    async def receive(self) -> Piece:
+        """Return the next part of the text, from the next engine after a loss.
 
         Raises WorkerLost if the stream cannot continue, or another InferstreamError.
         """
+        model = self._policy.model
         while True:
             try:
                 if self._call is None:
-                    self._target = await self._engines.pick(self._policy.seconds if self._moves else 0)
-                    self._call = await self._target.generate(self._build(), self._context.time_remaining)
-                return _check(await self._call.read(), self._policy.model)
+                    await self._start()
+                assert self._call is not None
+                message = await self._call.read()
+                if message is None:
+                    raise ModelError(f"The engine of model {model} sent an incomplete text.", 500)
+                return self._protocol.parse(message, self._streamed)
+            except EngineFailed:
+                raise ModelError(f"The engine of model {model} failed on the request.", 500) from None
             except CallFailed as error:
-                failure = translate_error(error, self._policy.model)
+                failure = translate_error(error, model)
                 if not isinstance(failure, EngineLost):
                     raise failure from None
                 self._move(str(failure))
             except EngineLost as error:
                 self._move(str(error))
+
+    async def _start(self) -> None:
+        self._target = await self._engines.pick(self._policy.seconds if self._moves else 0)
+        self._identifier = uuid4().hex
+        request = self._protocol.build(
+            self._read, self._options, self._identifier, self._written, self._streamed
+        )
+        self._call = await self._target.generate(self._method, request, self._context.time_remaining)
 
     def _move(self, reason: str) -> None:
         """Prepare to continue at another engine. Raises WorkerLost if that is impossible."""
@@ -118,43 +131,33 @@ class EngineStream:
             reason,
         )
 
-    def _build(self) -> Any:
-        """Return the request for the tokens that are not written yet."""
-        written = len(self._written)
-        request = protos.Generate(
-            request_id=uuid4().hex, stream=self._streamed, sampling_params=self._sampling
-        )
-        request.tokenized.input_ids.extend(self._read.prompt)
-        request.tokenized.input_ids.extend(self._written)
-        request.sampling_params.max_tokens = self._room - written
-        if written:
-            request.sampling_params.min_tokens = max(self._read.sampling.min_tokens - written, 0)
-            request.sampling_params.ClearField("prompt_logprobs")
-        return request
-
-    def take(self, message: Any) -> list[Token]:
-        """Return the tokens of a message. The last one has the finish reason."""
-        if not message.HasField("chunk"):
-            return [self._end(message.complete.finish_reason, message.complete.cached_tokens)]
-        if self._last is not None:  # the engine does not know this end
+    def take(self, piece: Piece) -> list[Token]:
+        """Return the tokens of a part of the text. The last one has the finish reason."""
+        if self._last is not None and piece.tokens:  # the engine does not know this end
             return [self._end("stop", self.cached_tokens)]
-        chunk = message.chunk
         first = not self._written
-        tokens = [self._add(token) for token in chunk.token_ids]
-        if not self._plain and chunk.HasField("output_logprobs"):
-            self._add_logprobs(tokens, chunk.output_logprobs)
-        if first and tokens:
-            self.cached_tokens = chunk.cached_tokens
-            tokens[0].usage = Usage(len(self._read.prompt))
+        tokens = [self._add(token) for token in piece.tokens]
+        if tokens:
+            self._add_facts(tokens, piece, first)
+        if piece.finish_reason is not None:
+            last = self._end(piece.finish_reason, piece.cached_tokens)
+            return tokens if tokens and tokens[-1] is last else [*tokens, last]
+        if tokens and tokens[-1] is self._last:
+            tokens.pop()
+        return tokens
+
+    def _add_facts(self, tokens: list[Token], piece: Piece, first: bool) -> None:
+        """Set the usage and log probabilities of new tokens."""
+        if not self._plain:
+            self._add_logprobs(tokens, piece)
+        if first:
+            self.cached_tokens = piece.cached_tokens
             if self._opening:
                 tokens[0].text, self._opening = f"{self._opening}{tokens[0].text!s}", ""
-            if self._prompt_logprobs and chunk.HasField("input_logprobs"):
-                tokens[0].prompt_logprobs = self._read_prompt(chunk.input_logprobs)
-        if self.resumed and tokens:
+            if self._prompt_logprobs and piece.prompt_logprobs:
+                tokens[0].prompt_logprobs = self._read_prompt(piece)
+        if first or self.resumed:
             tokens[0].usage = Usage(len(self._read.prompt))
-        if self._last is not None:
-            tokens.remove(self._last)
-        return tokens
 
     def _add(self, token: int) -> Token:
         self._written.append(token)
@@ -166,13 +169,13 @@ class EngineStream:
             self._last = added
         return added
 
-    def take_whole(self, message: Any) -> Token:
-        """Return the complete text of a message that holds all tokens."""
-        ids = message.complete.output_ids
+    def take_whole(self, piece: Piece) -> Token:
+        """Return the complete text of a response with all tokens."""
+        ids = piece.tokens
         end = next((at for at, token in enumerate(ids) if token in self._ends), len(ids))
         text = f"{self._opening}{self._detokenizer.finish(ids[:end])}"
         self._written = [*ids]
-        whole = self._end(message.complete.finish_reason, message.complete.cached_tokens)
+        whole = self._end(piece.finish_reason or "stop", piece.cached_tokens)
         whole.text, whole.id = text, None
         return whole
 
@@ -185,42 +188,23 @@ class EngineStream:
         last.usage = Usage(len(self._read.prompt), len(self._written))
         return last
 
-    def _add_logprobs(self, tokens: Sequence[Token], scores: Any) -> None:
+    def _add_logprobs(self, tokens: Sequence[Token], piece: Piece) -> None:
         """Set log probabilities. The engine leaves out tokens for which it has none."""
         most, index = self._read.sampling.top_logprobs, 0
         for token in tokens:
-            if index < len(scores.token_ids) and scores.token_ids[index] == token.id:
-                top = _sort_top(scores.top_logprobs[index], most) if index < len(scores.top_logprobs) else ()
-                self._speller.add_logprobs(token, scores.token_logprobs[index], top)
+            if index < len(piece.logprobs) and piece.logprobs[index][0] == token.id:
+                _, logprob, top = piece.logprobs[index]
+                self._speller.add_logprobs(token, logprob, top[:most])
                 index += 1
 
-    def _read_prompt(self, scores: Any) -> list[tuple[str, float | None, dict[str, float]]]:
-        most, tops = self._read.sampling.prompt_logprobs or 0, scores.top_logprobs
-        values = [each.value if each.HasField("value") else None for each in scores.token_logprobs]
-        likely = [_sort_top(tops[at], most) if at < len(tops) else () for at in range(len(values))]
-        return self._speller.spell_prompt([*zip(scores.token_ids, values, likely, strict=True)])
+    def _read_prompt(self, piece: Piece) -> list[tuple[str, float | None, dict[str, float]]]:
+        most = self._read.sampling.prompt_logprobs or 0
+        return self._speller.spell_prompt(
+            [(token, logprob, top[:most]) for token, logprob, top in piece.prompt_logprobs]
+        )
 
     def close(self) -> None:
         """End the call. The engine stops generating."""
         call, self._call = self._call, None
         if call is not None and self._target is not None:
-            self._target.calls.discard(call)
-            call.cancel()
-
-
-def _check(message: Any, model: str) -> Any:
-    """Return the message, unless it reports a failure. Raises EngineLost or ModelError."""
-    if message is None:
-        raise ModelError(f"The engine of model {model} sent an incomplete text.", 500)
-    if message.HasField("complete"):
-        reason = message.complete.finish_reason
-        if reason == "abort":
-            raise EngineLost("it aborted the request")
-        if reason == "error":
-            raise ModelError(f"The engine of model {model} failed on the request.", 500)
-    return message
-
-
-def _sort_top(top: Any, most: int) -> Top:
-    pairs = zip(top.token_ids, top.values, strict=True)
-    return sorted(pairs, key=lambda pair: -pair[1])[:most]
+            self._target.end(call, self._identifier)

@@ -47,8 +47,14 @@ class FastTokenizer:
         self.bos_token_id: int | None = self._tokenizer.token_to_id(special["bos_token"])
         self.chat_template: Any = _find_template(files, config)
         ends = _read_json(files, GENERATION).get("eos_token_id")
-        self.ends: list[int] = [ends] if isinstance(ends, int) else list(ends or ())
-        """End tokens of the generation configuration."""
+        end = self._tokenizer.token_to_id(special["eos_token"])
+        self.ends = {*([ends] if isinstance(ends, int) else ends or ()), *([] if end is None else [end])}
+        """End tokens of the generation configuration and of the tokenizer."""
+
+    @property
+    def size(self) -> int:
+        """Number of tokens in the vocabulary."""
+        return int(self._tokenizer.get_vocab_size())
 
     def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
         return {"input_ids": self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids}

@@ -8,10 +8,29 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 
 from inferstream.testing import InProcess, encode, run
 from inferstream.types import InferenceRequest, InferenceResponse
 from tests.fake_engine import FakeEngine, events, write_tokenizer
+from tests.fake_inference import FakeInference
+
+PROTOCOLS: dict[str, type[FakeEngine]] = {"vllm.grpc.engine": FakeEngine, "vllm.inference": FakeInference}
+
+
+@pytest.fixture(params=PROTOCOLS)
+def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each protocol in turn, for all engines of a test."""
+    monkeypatch.setattr("tests.plugins.llm.engine.served.current", request.param)
+    return str(request.param)
+
+
+current = "vllm.grpc.engine"
+"""The protocol of the engines."""
+
+
+def build_engine(tokenizer: Path, control: Path, **options: Any) -> FakeEngine:
+    return PROTOCOLS[current](tokenizer, control, **options)
 
 
 class Served:
@@ -59,6 +78,8 @@ def text_of(responses: list[InferenceResponse]) -> str:
 
 def write_settings(folder: Path, extra: dict[str, Any], **settings: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
+    if current == "vllm.inference":
+        extra = {"protocol": current, "tokenizer": str(folder.parents[1] / "tokenizer"), **extra}
     document = {"name": "llm", "implementation": "engine", "parameters": {"extra": extra}, **settings}
     (folder / "model-settings.json").write_text(json.dumps(document))
     return folder
@@ -77,11 +98,14 @@ async def running(engine: FakeEngine, address: str) -> AsyncIterator[grpc.aio.Se
 
 @asynccontextmanager
 async def serve(
-    folder: Path, extra: dict[str, Any] | None = None, settings: dict[str, Any] | None = None, **options: Any
+    folder: Path,
+    extra: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
+    **options: Any,
 ) -> AsyncIterator[Served]:
     """Serve a model whose engine has these `options`."""
     tokenizer = write_tokenizer(folder / "tokenizer")
-    engine = FakeEngine(tokenizer, folder / "control", **options)
+    engine = build_engine(tokenizer, folder / "control", **options)
     address = f"unix:{folder}/engine"
     async with running(engine, address) as server:
         models = write_settings(

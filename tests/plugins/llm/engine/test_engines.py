@@ -9,7 +9,7 @@ pytest.importorskip("grpc")
 
 from inferstream.plugins.llm.engine import engines
 from inferstream.plugins.llm.engine.engines import Engines
-from inferstream.plugins.llm.engine.target import EngineLost, EngineSick
+from inferstream.plugins.llm.engine.protocols.base import EngineLost, EngineSick
 
 
 class Stub:

@@ -15,7 +15,10 @@ from inferstream.errors import WorkerLost
 from inferstream.testing import InProcess, run
 from inferstream.types import InferenceResponse
 from tests.fake_engine import STORY, FakeEngine, events, write_tokenizer
-from tests.plugins.llm.engine.served import request, running, text_of, until, write_settings
+from tests.plugins.llm.engine.served import build_engine, request, running, text_of, until, write_settings
+from tests.plugins.llm.engine.served import protocol as protocol
+
+pytestmark = pytest.mark.usefixtures("protocol")
 
 
 class Pair:
@@ -45,7 +48,7 @@ class Pair:
 @asynccontextmanager
 async def pair(folder: Path, targets: int = 2, pace: float = 0.002, **extra: Any) -> AsyncIterator[Pair]:
     tokenizer = write_tokenizer(folder / "tokenizer")
-    engines = [FakeEngine(tokenizer, folder / f"control{at}", pace=pace) for at in (0, 1)]
+    engines = [build_engine(tokenizer, folder / f"control{at}", pace=pace) for at in (0, 1)]
     addresses = [f"unix:{folder}/engine{at}" for at in (0, 1)]
     async with running(engines[0], addresses[0]) as one, running(engines[1], addresses[1]) as other:
         write_settings(folder / "models" / "llm", {"target": addresses[:targets], **extra})

@@ -42,7 +42,18 @@ async def refusal(extra: dict[str, Any], **settings: Any) -> str:
             {"target": "a:1", "protocol": "openengine"},
             "\"protocol\" in parameters.extra: Input should be 'vllm.grpc.engine'",
         ),
-        ({"target": "a:1", "lora": "x"}, '"lora" in parameters.extra: Extra inputs are not permitted'),
+        (
+            {"target": "a:1", "lora": "x"},
+            "parameters.extra: the protocol vllm.grpc.engine has no LoRA adapters",
+        ),
+        (
+            {"target": "a:1", "lora_name": "x"},
+            '"lora_name" in parameters.extra: Extra inputs are not permitted',
+        ),
+        (
+            {"target": "a:1", "protocol": "vllm.inference"},
+            "parameters.extra: engines with the protocol vllm.inference do not send a tokenizer; set tokenizer",
+        ),
         ({"target": "a:1", "failover": "never"}, '"failover" in parameters.extra'),
         ({"target": ["a:1", "b:1"], "command": ["x"]}, "a command starts one engine"),
         (

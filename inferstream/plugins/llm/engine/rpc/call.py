@@ -39,6 +39,11 @@ class Call:
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def ended(self) -> bool:
+        """Whether the peer, or this side, has ended the call."""
+        return self._ended
+
     def expire_after(self, seconds: float) -> None:
         """Fail the call with DEADLINE_EXCEEDED after this time."""
         expired = CallFailed(Code.DEADLINE_EXCEEDED, "no response in time")

@@ -1,4 +1,4 @@
-"""Structured output: the constraint of the engine for the format that a client requests."""
+"""Structured output: the constraint of an engine for the format that a client requests."""
 
 from typing import Any
 
@@ -6,43 +6,50 @@ import orjson
 
 from inferstream.plugins.text.fields import field_error
 
-from ..grammars.beginnings import Beginning
+from ...grammars.beginnings import Beginning
 
 MAX_FORMAT_LENGTH = 64 * 1024
 """Maximum characters of a format."""
 
 
-def set_constraint(sampling: Any, beginning: Beginning) -> None:
-    """Set the constraint of a `Sampling` message. Raises InvalidRequest for a format that engines do not know."""
+def read_constraint(beginning: Beginning) -> tuple[str, Any] | None:
+    """Return the kind of a constraint, a field of vllm.grpc.engine, and its value. None for any text.
+
+    Raises InvalidRequest for a format that engines do not support.
+    """
     form, name = beginning.form, beginning.name
     if form is None:
-        return
+        return None
     if len(form) > MAX_FORMAT_LENGTH:
         raise field_error(name, f"{name} has more than {MAX_FORMAT_LENGTH} characters")
     try:
-        _set_format(sampling, orjson.loads(form), name)
+        return _read_format(orjson.loads(form), name)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise field_error(name, f"{name} cannot be read") from error
-    # The prompt has already closed the reasoning, so the text has this format from its start.
-    sampling.grammar_from_first_token = sampling.WhichOneof("constraint") is not None
 
 
-def _set_format(sampling: Any, form: dict[str, Any], name: str) -> None:
+def _read_format(form: dict[str, Any], name: str) -> tuple[str, Any] | None:
     match kind := form["type"]:
         case "text":
-            return
+            return None
         case "json_object":
-            sampling.json_object = True
+            return kind, True
         case "json_schema":
-            sampling.json_schema = _json(form["json_schema"].get("schema", {"type": "object"}))
+            return kind, _json(form["json_schema"].get("schema", {"type": "object"}))
         case "regex" | "grammar":
-            setattr(sampling, kind, form[kind])
+            return kind, _check_string(form[kind])
         case "choice":
-            sampling.choice.choices.extend(form["choice"])
+            return kind, [_check_string(each) for each in form["choice"]]
         case "calls":
-            sampling.structural_tag = _json(_build_tag(form["calls"]))
+            return "structural_tag", _json(_build_tag(form["calls"]))
         case _:
             raise field_error(name, f'{name}: its type "{kind}" is unknown')
+
+
+def _check_string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
 
 
 def _build_tag(calls: list[dict[str, Any]]) -> dict[str, Any]:

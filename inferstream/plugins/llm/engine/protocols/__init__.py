@@ -1,0 +1,1 @@
+"""The gRPC protocols of engines."""

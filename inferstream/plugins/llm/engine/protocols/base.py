@@ -1,0 +1,117 @@
+"""`EngineProtocol`: what the runtime needs from the protocol of an engine."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...requests import ReadRequest
+from ..rpc.channel import Method
+
+if TYPE_CHECKING:
+    from ..settings import EngineSettings
+    from ..target import EngineTarget
+
+Top = Sequence[tuple[int, float]]
+"""Token IDs with their log probabilities, the most likely first."""
+
+
+MAX_REASON_LENGTH = 500
+
+
+class EngineLost(Exception):
+    """The engine exited, is unhealthy or cannot be reached."""
+
+
+class EngineSick(EngineLost):
+    """The engine reports that it is not healthy."""
+
+
+class EngineFailed(Exception):
+    """The engine reports that it failed on a request."""
+
+
+class ProtocolMismatch(Exception):
+    """The peer does not serve the protocol."""
+
+
+class Facts(NamedTuple):
+    """Facts about the model of an engine. None and 0 for a fact that the engine does not report."""
+
+    context: int
+    """Maximum number of tokens of prompt and completion together."""
+    vocabulary: int
+    architecture: str
+    ends: Sequence[int]
+    """End tokens."""
+    defaults: dict[str, Any]
+    """Default sampling parameters."""
+    max_calls: int
+    """Number of sequences that the engine runs at once."""
+
+
+class Piece(NamedTuple):
+    """A message of an engine in a common form."""
+
+    tokens: Sequence[int]
+    """The new tokens, or all tokens if the response is not streamed."""
+    finish_reason: str | None = None
+    """`stop` or `length`, in the last message."""
+    cached_tokens: int = 0
+    logprobs: Sequence[tuple[int, float, Top]] = ()
+    """Tokens with their log probabilities. The engine may leave out tokens."""
+    prompt_logprobs: Sequence[tuple[int, float | None, Top]] = ()
+
+
+class EngineProtocol(ABC):
+    """Builds requests and reads responses of one protocol. One object serves all targets of a model."""
+
+    sends_tokenizer = True
+    """Whether the engine can send the files of its tokenizer."""
+    abort_path = ""
+    """Path of the RPC that ends a request, for engines that continue after a call is cancelled."""
+
+    def __init__(self, settings: "EngineSettings") -> None:
+        self._settings = settings
+
+    @abstractmethod
+    def method(self, streamed: bool) -> Method:
+        """Return the RPC that generates text."""
+
+    @abstractmethod
+    def build_options(self, read: ReadRequest, salt: str) -> Any:
+        """Return the part of a request that does not change if it moves to another engine.
+
+        Requests with different values of `salt` must not share prefixes. Raises InvalidRequest for an option
+        that the protocol lacks.
+        """
+
+    @abstractmethod
+    def build(
+        self, read: ReadRequest, options: Any, identifier: str, written: Sequence[int], streamed: bool
+    ) -> Any:
+        """Return a request for the tokens that follow the prompt and the written tokens."""
+
+    @abstractmethod
+    def parse(self, message: Any, streamed: bool) -> Piece:
+        """Read a message. Raises EngineLost or EngineFailed."""
+
+    @abstractmethod
+    async def check(self, target: "EngineTarget") -> float | None:
+        """Return the use of the KV cache of a healthy engine, if known. Raises EngineLost or ProtocolMismatch."""
+
+    @abstractmethod
+    async def read_facts(self, target: "EngineTarget") -> Facts:
+        """Return facts about the model. Raises ModelError if it cannot be served."""
+
+    def build_abort(self, identifier: str) -> Any:
+        """Return the request of `abort_path`."""
+        raise NotImplementedError
+
+    async def read_tokenizer(self, target: "EngineTarget") -> tuple[bytes, str]:
+        """Return the archive of tokenizer files, and its SHA-256 digest."""
+        raise NotImplementedError
+
+
+def shorten(reason: str) -> str:
+    """Return the first line of a message from an engine, shortened."""
+    return reason.strip().partition("\n")[0][:MAX_REASON_LENGTH].rstrip(".")
