@@ -90,7 +90,7 @@ $(MOTO): | $(STAMP)
 # Servers start hundreds of times in the tests. Without bytecode each start compiles the package again.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: lint $(MOTO)  ## lint, type check, layers, and every test
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 4
 
 $(LLM_STAMP): pyproject.toml
 	test -x $(LLM)/bin/python || $(PYTHON) -m venv $(LLM)

@@ -208,7 +208,8 @@ class FakeEngine:
             for path in sorted(self.tokenizer.iterdir()):
                 if path.name != "absent":
                     archive.write(path, path.name)
-        data = self.read("archive").encode() if self.read("archive") else buffer.getvalue()
+        damaged = self.read("archive")
+        data = damaged.encode() if damaged else buffer.getvalue()
         digest = hashlib.sha256(data).hexdigest()
         for at in range(0, len(data), 1000):
             last = at + 1000 >= len(data)

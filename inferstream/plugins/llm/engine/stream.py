@@ -10,9 +10,9 @@ from inferstream.ext.telemetry import get_logger
 from ..requests import ReadRequest
 from ..spelling import TokenizerSpeller
 from .engines import Engines
-from .protocols.base import EngineFailed, EngineLost, EngineProtocol, Piece
-from .rpc.call import Call
-from .rpc.status import CallFailed
+from .protocols.base import EngineFailed, EngineLost, EngineMessage, EngineProtocol
+from .rpc.call import RpcCall
+from .rpc.status import RpcError
 from .settings import Failover
 from .target import EngineTarget, translate_error
 from .tokenizer import FastTokenizer
@@ -73,14 +73,14 @@ class EngineStream:
         self._last: Token | None = None
         """The last token, until the engine has reported the end."""
         self._target: EngineTarget | None = None
-        self._call: Call | None = None
+        self._call: RpcCall | None = None
         self._moves = 0
         self.cached_tokens = 0
         self.ended = False
         self.resumed = False
         """Whether the text continues with other random numbers. The reader of the stream resets it."""
 
-    async def receive(self) -> Piece:
+    async def receive(self) -> EngineMessage:
         """Return the next part of the text, from the next engine after a loss.
 
         Raises WorkerLost if the stream cannot continue, or another InferstreamError.
@@ -97,7 +97,7 @@ class EngineStream:
                 return self._protocol.parse(message, self._streamed)
             except EngineFailed:
                 raise ModelError(f"The engine of model {model} failed on the request.", 500) from None
-            except CallFailed as error:
+            except RpcError as error:
                 failure = translate_error(error, model)
                 if not isinstance(failure, EngineLost):
                     raise failure from None
@@ -131,7 +131,7 @@ class EngineStream:
             reason,
         )
 
-    def take(self, piece: Piece) -> list[Token]:
+    def take(self, piece: EngineMessage) -> list[Token]:
         """Return the tokens of a part of the text. The last one has the finish reason."""
         if self._last is not None and piece.tokens:  # the engine does not know this end
             return [self._end("stop", self.cached_tokens)]
@@ -146,7 +146,7 @@ class EngineStream:
             tokens.pop()
         return tokens
 
-    def _add_facts(self, tokens: list[Token], piece: Piece, first: bool) -> None:
+    def _add_facts(self, tokens: list[Token], piece: EngineMessage, first: bool) -> None:
         """Set the usage and log probabilities of new tokens."""
         if not self._plain:
             self._add_logprobs(tokens, piece)
@@ -169,7 +169,7 @@ class EngineStream:
             self._last = added
         return added
 
-    def take_whole(self, piece: Piece) -> Token:
+    def take_whole(self, piece: EngineMessage) -> Token:
         """Return the complete text of a response with all tokens."""
         ids = piece.tokens
         end = next((at for at, token in enumerate(ids) if token in self._ends), len(ids))
@@ -188,7 +188,7 @@ class EngineStream:
         last.usage = Usage(len(self._read.prompt), len(self._written))
         return last
 
-    def _add_logprobs(self, tokens: Sequence[Token], piece: Piece) -> None:
+    def _add_logprobs(self, tokens: Sequence[Token], piece: EngineMessage) -> None:
         """Set log probabilities. The engine leaves out tokens for which it has none."""
         most, index = self._read.sampling.top_logprobs, 0
         for token in tokens:
@@ -197,7 +197,7 @@ class EngineStream:
                 self._speller.add_logprobs(token, logprob, top[:most])
                 index += 1
 
-    def _read_prompt(self, piece: Piece) -> list[tuple[str, float | None, dict[str, float]]]:
+    def _read_prompt(self, piece: EngineMessage) -> list[tuple[str, float | None, dict[str, float]]]:
         most = self._read.sampling.prompt_logprobs or 0
         return self._speller.spell_prompt(
             [(token, logprob, top[:most]) for token, logprob, top in piece.prompt_logprobs]

@@ -8,10 +8,10 @@ from typing import Any
 from inferstream.errors import DeadlineExceeded, InvalidRequest, ModelError, Overloaded
 from inferstream.ext.telemetry import get_logger
 
-from .protocols.base import EngineLost, EngineProtocol, ProtocolMismatch, shorten
-from .rpc.call import Call
-from .rpc.channel import Channel, Method
-from .rpc.status import CallFailed, Code
+from .protocols.base import EngineClient, EngineLost, EngineProtocol, ProtocolMismatch, shorten
+from .rpc.call import RpcCall
+from .rpc.channel import RpcChannel, RpcMethod
+from .rpc.status import RpcError, RpcStatus
 
 logger = get_logger("runtimes")
 
@@ -20,14 +20,16 @@ CHECK_TIMEOUT_SECONDS = 5.0
 PATIENCE = 3
 """Number of failed checks in a row after which the calls of an engine are given up."""
 
-LOST = frozenset((Code.UNAVAILABLE, Code.CANCELLED))
+LOST = frozenset((RpcStatus.UNAVAILABLE, RpcStatus.CANCELLED))
 """Statuses that an engine that exits leaves behind."""
 
-CLIENT = frozenset((Code.INVALID_ARGUMENT, Code.NOT_FOUND, Code.OUT_OF_RANGE, Code.FAILED_PRECONDITION))
+CLIENT = frozenset(
+    (RpcStatus.INVALID_ARGUMENT, RpcStatus.NOT_FOUND, RpcStatus.OUT_OF_RANGE, RpcStatus.FAILED_PRECONDITION)
+)
 """Statuses for requests that the engine rejects."""
 
 
-class EngineTarget:
+class EngineTarget(EngineClient):
     """An engine at `address`."""
 
     def __init__(self, address: str, connections: int, protocol: EngineProtocol) -> None:
@@ -35,12 +37,11 @@ class EngineTarget:
         self.healthy = False
         self.failures = 0
         """Number of failed checks in a row."""
-        self.kv_usage: float | None = None
-        """Mean fraction of its KV caches in use, one for each data-parallel rank."""
-        self.calls: set[Call] = set()
+        self.kv_usage = None
+        self.calls: set[RpcCall] = set()
         """Calls in progress that generate text."""
         self._protocol = protocol
-        self._channels = [Channel(address) for _ in range(connections)]
+        self._channels = [RpcChannel(address) for _ in range(connections)]
         self._next = cycle(self._channels)
         self._aborts: set[asyncio.Task[None]] = set()
 
@@ -49,16 +50,16 @@ class EngineTarget:
         """The address without folders, for messages."""
         return self.address.rpartition("/")[2]
 
-    async def generate(self, method: Method, request: Any, timeout: float | None) -> Call:
-        """Start a call on the next connection. Raises CallFailed."""
+    async def generate(self, method: RpcMethod, request: Any, timeout: float | None) -> RpcCall:
+        """Start a call on the next connection. Raises RpcError."""
         call = await next(self._next).start(method, request, timeout)
         self.calls.add(call)
         return call
 
-    def end(self, call: Call, identifier: str) -> None:
+    def end(self, call: RpcCall, identifier: str) -> None:
         """End a call, for the engine too. Does nothing if it has ended."""
         self.calls.discard(call)
-        if not call.ended and self._protocol.abort_path:
+        if not call.is_ended and self._protocol.abort_path:
             task = asyncio.get_running_loop().create_task(self._abort(identifier))
             self._aborts.add(task)
             task.add_done_callback(self._aborts.discard)
@@ -67,19 +68,17 @@ class EngineTarget:
     async def _abort(self, identifier: str) -> None:
         path, request = self._protocol.abort_path, self._protocol.build_abort(identifier)
         try:
-            await self.ask(Method(path, type(request).SerializeToString, bytes), request)
+            await self.ask(RpcMethod(path, type(request).SerializeToString, bytes), request)
         except (EngineLost, ProtocolMismatch, ModelError) as error:
             logger.warning("the engine at %s may still work on a cancelled request: %s", self.address, error)
 
-    async def ask(self, method: Method, request: Any) -> Any:
-        """Return the only response of an RPC. Raises EngineLost, ProtocolMismatch or ModelError."""
+    async def ask(self, method: RpcMethod, request: Any) -> Any:
         messages = [each async for each in self.read(method, request, CHECK_TIMEOUT_SECONDS)]
         if len(messages) != 1:
             raise ModelError(f"it sends {len(messages)} responses to {method.path}")
         return messages[0]
 
-    async def read(self, method: Method, request: Any, timeout: float) -> AsyncIterator[Any]:
-        """Yield the responses of an RPC. Raises as `ask`."""
+    async def read(self, method: RpcMethod, request: Any, timeout: float) -> AsyncIterator[Any]:
         try:
             call = await self._channels[0].start(method, request, timeout)
             try:
@@ -87,7 +86,7 @@ class EngineTarget:
                     yield message
             finally:
                 call.cancel()
-        except CallFailed as error:
+        except RpcError as error:
             raise _translate_check(error) from None
 
     async def check(self) -> None:
@@ -110,30 +109,30 @@ class EngineTarget:
             channel.close()
 
 
-def _translate_check(error: CallFailed) -> Exception:
-    if error.code is Code.UNIMPLEMENTED:
+def _translate_check(error: RpcError) -> Exception:
+    if error.code is RpcStatus.UNIMPLEMENTED:
         return ProtocolMismatch(shorten(error.reason))
-    if error.code in LOST or error.code is Code.DEADLINE_EXCEEDED:
+    if error.code in LOST or error.code is RpcStatus.DEADLINE_EXCEEDED:
         return _report_loss(error)
     return ModelError(shorten(error.reason) or error.code.name)
 
 
-def _report_loss(error: CallFailed) -> EngineLost:
+def _report_loss(error: RpcError) -> EngineLost:
     """Log the reason, which may contain addresses, and return the error without it."""
     logger.debug("engine lost: %s", error)
-    return EngineLost("it does not answer" if error.code is Code.DEADLINE_EXCEEDED else "no connection")
+    return EngineLost("it does not answer" if error.code is RpcStatus.DEADLINE_EXCEEDED else "no connection")
 
 
-def translate_error(error: CallFailed, model: str) -> Exception:
+def translate_error(error: RpcError, model: str) -> Exception:
     """Return the error for a failed call: EngineLost, or an error for the client."""
     code, reason = error.code, shorten(error.reason)
     if code in LOST:
         return _report_loss(error)
     if code in CLIENT:
         return InvalidRequest(f"The engine of model {model} does not accept the request: {reason}.")
-    if code is Code.DEADLINE_EXCEEDED:
+    if code is RpcStatus.DEADLINE_EXCEEDED:
         return DeadlineExceeded()
-    if code is Code.RESOURCE_EXHAUSTED:
+    if code is RpcStatus.RESOURCE_EXHAUSTED:
         return Overloaded(f"The engine of model {model} has no room for the request.")
     logger.error("model %s: its engine failed with %s: %s", model, code.name, error.reason)
     return ModelError(f"The engine of model {model} failed; the server's log says why.", 500)

@@ -24,7 +24,7 @@ class Rows:
 
     The rows of ended streams follow, and then unused rows. A new prompt reuses the longest prefix that it
     shares with one of these rows or an active one. `kept` limits the tokens of ended streams that are
-    retained while no stream is active.
+    retained_count while no stream is active.
     """
 
     def __init__(self, cache: SharedCache, most: int, kept: int) -> None:
@@ -39,7 +39,7 @@ class Rows:
         self._clock = count()
 
     @property
-    def retained(self) -> int:
+    def retained_count(self) -> int:
         """Tokens of ended streams that can be reused."""
         return sum(len(ended.tokens) for ended in self._ended)
 

@@ -14,27 +14,27 @@ from hpack import Encoder
 
 from inferstream.plugins.llm.engine.rpc import channel as channel_module
 from inferstream.plugins.llm.engine.rpc import connection as frames
-from inferstream.plugins.llm.engine.rpc.call import Call
-from inferstream.plugins.llm.engine.rpc.channel import Channel, Method
+from inferstream.plugins.llm.engine.rpc.call import RpcCall
+from inferstream.plugins.llm.engine.rpc.channel import RpcChannel, RpcMethod
 from inferstream.plugins.llm.engine.rpc.connection import PREFACE, build_frame
-from inferstream.plugins.llm.engine.rpc.status import CallFailed, Code
+from inferstream.plugins.llm.engine.rpc.status import RpcError, RpcStatus
 
 Handler = Callable[[bytes, Any], AsyncIterator[bytes]]
-ECHO = Method("/test.Service/Echo", bytes, bytes)
+ECHO = RpcMethod("/test.Service/Echo", bytes, bytes)
 LARGE = 1_000_000
 
 
 @asynccontextmanager
 async def serving(
     handler: Handler, address: str = "127.0.0.1:0", **options: Any
-) -> AsyncIterator[tuple[Channel, grpc.aio.Server]]:
+) -> AsyncIterator[tuple[RpcChannel, grpc.aio.Server]]:
     given = {"grpc.max_receive_message_length": -1, "grpc.max_send_message_length": -1, **options}
     server = grpc.aio.server(options=[*given.items()])
     rpcs = {"Echo": grpc.unary_stream_rpc_method_handler(handler)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Service", rpcs),))
     port = server.add_insecure_port(address)
     await server.start()
-    channel = Channel(address if address.startswith("unix:") else f"localhost:{port}")
+    channel = RpcChannel(address if address.startswith("unix:") else f"localhost:{port}")
     try:
         yield channel, server
     finally:
@@ -42,20 +42,20 @@ async def serving(
         await server.stop(None)
 
 
-async def read_all(call: Call) -> list[bytes]:
+async def read_all(call: RpcCall) -> list[bytes]:
     messages = []
     while (message := await call.read()) is not None:
         messages.append(message)
     return messages
 
 
-async def ask(channel: Channel, request: bytes = b"", timeout: float | None = 30) -> list[bytes]:
+async def ask(channel: RpcChannel, request: bytes = b"", timeout: float | None = 30) -> list[bytes]:
     async with asyncio.timeout(60):
         return await read_all(await channel.start(ECHO, request, timeout))
 
 
-async def fail(channel: Channel, timeout: float | None = 30) -> CallFailed:
-    with pytest.raises(CallFailed) as failed:
+async def fail(channel: RpcChannel, timeout: float | None = 30) -> RpcError:
+    with pytest.raises(RpcError) as failed:
         await ask(channel, timeout=timeout)
     return failed.value
 
@@ -137,7 +137,7 @@ async def test_cancellation_reaches_the_server() -> None:
         call.cancel()
         async with asyncio.timeout(10):
             await cancelled.wait()
-        with pytest.raises(CallFailed, match="CANCELLED"):
+        with pytest.raises(RpcError, match="CANCELLED"):
             await call.read()
 
 
@@ -152,9 +152,9 @@ async def test_deadline_ends_the_call_at_both_ends() -> None:
     async with serving(answer) as (channel, _):
         call = await channel.start(ECHO, b"", 0.5)
         assert await call.read() == b"first"
-        with pytest.raises(CallFailed) as failed:
+        with pytest.raises(RpcError) as failed:
             await call.read()
-    assert failed.value.code is Code.DEADLINE_EXCEEDED
+    assert failed.value.code is RpcStatus.DEADLINE_EXCEEDED
     assert 0 < remaining[0] <= 0.5
 
 
@@ -171,15 +171,15 @@ async def test_statuses_arrive_after_messages(code: grpc.StatusCode, messages: i
         for _ in range(messages):
             assert await call.read() == b"message"
         for _ in range(2):
-            with pytest.raises(CallFailed) as failed:
+            with pytest.raises(RpcError) as failed:
                 await call.read()
             assert (failed.value.code.name, failed.value.reason) == (code.name, "über 100 %\nand more")
 
 
 async def test_unknown_method_is_unimplemented() -> None:
     async with serving(echo) as (channel, _):
-        call = await channel.start(Method("/test.Service/Other", bytes, bytes), b"")
-        with pytest.raises(CallFailed, match="UNIMPLEMENTED"):
+        call = await channel.start(RpcMethod("/test.Service/Other", bytes, bytes), b"")
+        with pytest.raises(RpcError, match="UNIMPLEMENTED"):
             await call.read()
 
 
@@ -188,8 +188,8 @@ async def test_message_of_another_type_fails() -> None:
         raise ValueError("private")
 
     async with serving(echo) as (channel, _):
-        call = await channel.start(Method(ECHO.path, bytes, decode), b"")
-        with pytest.raises(CallFailed, match="INTERNAL: the peer sent a message of another type"):
+        call = await channel.start(RpcMethod(ECHO.path, bytes, decode), b"")
+        with pytest.raises(RpcError, match="INTERNAL: the peer sent a message of another type"):
             await call.read()
 
 
@@ -211,7 +211,7 @@ async def test_calls_beyond_the_limit_of_the_peer_are_refused() -> None:
         calls = [await channel.start(ECHO, b"") for _ in range(2)]
         for call in calls:
             await call.read()
-        assert (await fail(channel)).code is Code.RESOURCE_EXHAUSTED
+        assert (await fail(channel)).code is RpcStatus.RESOURCE_EXHAUSTED
         calls[0].cancel()
         assert await (await channel.start(ECHO, b"")).read() == b"message"
 
@@ -229,7 +229,7 @@ async def test_calls_in_progress_finish_while_the_server_stops() -> None:
         call = await channel.start(ECHO, b"wait")
         assert await call.read() == b"first"
         stopping = asyncio.create_task(server.stop(30))
-        with pytest.raises(CallFailed, match="UNAVAILABLE|CANCELLED"):
+        with pytest.raises(RpcError, match=r"UNAVAILABLE|CANCELLED"):
             while True:
                 await ask(channel)
         more.set()
@@ -239,12 +239,12 @@ async def test_calls_in_progress_finish_while_the_server_stops() -> None:
 
 async def test_channel_connects_again(tmp_path: Path) -> None:
     address = f"unix:{tmp_path}/s"
-    channel = Channel(address)
-    assert (await fail(channel)).code is Code.UNAVAILABLE
+    channel = RpcChannel(address)
+    assert (await fail(channel)).code is RpcStatus.UNAVAILABLE
     for _ in range(2):
         async with serving(echo, address):
             assert await ask(channel, b"x") == [b"x"] * 3
-        assert (await fail(channel)).code is Code.UNAVAILABLE
+        assert (await fail(channel)).code is RpcStatus.UNAVAILABLE
 
 
 async def test_cancelled_caller_does_not_disturb_another_that_connects() -> None:
@@ -292,7 +292,7 @@ Behaviour = Callable[[Peer], Awaitable[None] | None]
 @asynccontextmanager
 async def faking(
     behave: Behaviour, greeting: bytes = build_frame(frames.SETTINGS, 0, 0)
-) -> AsyncIterator[Channel]:
+) -> AsyncIterator[RpcChannel]:
     writers = []
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -305,7 +305,7 @@ async def faking(
             await waiting
 
     server = await asyncio.start_server(accept, "127.0.0.1")
-    channel = Channel(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    channel = RpcChannel(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
     try:
         yield channel
     finally:
@@ -415,34 +415,34 @@ def headers(fields: dict[str, str], flags: int = 0) -> Behaviour:
 @pytest.mark.parametrize(
     ("behave", "code", "reason"),
     [
-        (grpc_failure("17"), Code.UNKNOWN, ""),
-        (grpc_failure("-1"), Code.UNKNOWN, ""),
-        (grpc_failure("9" * 5000), Code.UNKNOWN, ""),
-        (grpc_failure(""), Code.UNKNOWN, "no grpc-status"),
-        (http_failure("404"), Code.UNIMPLEMENTED, "HTTP status 404"),
-        (http_failure("503"), Code.UNAVAILABLE, "HTTP status 503"),
-        (http_failure("418"), Code.UNKNOWN, "HTTP status 418"),
-        (http_failure("200"), Code.UNKNOWN, "does not speak gRPC"),
-        (reset(7), Code.UNAVAILABLE, "code 7"),
-        (reset(8), Code.CANCELLED, "code 8"),
-        (reset(11), Code.RESOURCE_EXHAUSTED, "code 11"),
-        (reset(0), Code.INTERNAL, "code 0"),
-        (headers({"x": "y"}), Code.INTERNAL, "headers twice"),
-        (sent(frames.DATA, message(b"x"), frames.END_STREAM), Code.INTERNAL, "no trailers"),
-        (sent(frames.DATA, message(b"x", 1)), Code.INTERNAL, "compressed"),
-        (sent(frames.DATA, b"\0\xff\xff\xff\xff"), Code.INTERNAL, "longer than"),
-        (sent(frames.DATA, b"\5abcd", frames.PADDED), Code.UNAVAILABLE, "padding"),
-        (sent(frames.DATA, b"", frames.PADDED), Code.UNAVAILABLE, "HTTP/2"),
-        (sent(frames.SETTINGS, b"abc", stream=0), Code.UNAVAILABLE, "HTTP/2"),
-        (sent(frames.PUSH_PROMISE), Code.UNAVAILABLE, "PUSH_PROMISE"),
-        (sent(frames.CONTINUATION), Code.UNAVAILABLE, "CONTINUATION"),
-        (sent(frames.HEADERS, b"\xff" * 10, frames.END_HEADERS), Code.UNAVAILABLE, "HTTP/2"),
-        (sent(frames.GOAWAY, bytes(8), stream=0), Code.UNAVAILABLE, "going away"),
-        (lambda peer: peer.send(b"\xff" * 20), Code.UNAVAILABLE, "too long"),
-        (lambda peer: peer.writer.close(), Code.UNAVAILABLE, "lost"),
+        (grpc_failure("17"), RpcStatus.UNKNOWN, ""),
+        (grpc_failure("-1"), RpcStatus.UNKNOWN, ""),
+        (grpc_failure("9" * 5000), RpcStatus.UNKNOWN, ""),
+        (grpc_failure(""), RpcStatus.UNKNOWN, "no grpc-status"),
+        (http_failure("404"), RpcStatus.UNIMPLEMENTED, "HTTP status 404"),
+        (http_failure("503"), RpcStatus.UNAVAILABLE, "HTTP status 503"),
+        (http_failure("418"), RpcStatus.UNKNOWN, "HTTP status 418"),
+        (http_failure("200"), RpcStatus.UNKNOWN, "does not speak gRPC"),
+        (reset(7), RpcStatus.UNAVAILABLE, "code 7"),
+        (reset(8), RpcStatus.CANCELLED, "code 8"),
+        (reset(11), RpcStatus.RESOURCE_EXHAUSTED, "code 11"),
+        (reset(0), RpcStatus.INTERNAL, "code 0"),
+        (headers({"x": "y"}), RpcStatus.INTERNAL, "headers twice"),
+        (sent(frames.DATA, message(b"x"), frames.END_STREAM), RpcStatus.INTERNAL, "no trailers"),
+        (sent(frames.DATA, message(b"x", 1)), RpcStatus.INTERNAL, "compressed"),
+        (sent(frames.DATA, b"\0\xff\xff\xff\xff"), RpcStatus.INTERNAL, "longer than"),
+        (sent(frames.DATA, b"\5abcd", frames.PADDED), RpcStatus.UNAVAILABLE, "padding"),
+        (sent(frames.DATA, b"", frames.PADDED), RpcStatus.UNAVAILABLE, "HTTP/2"),
+        (sent(frames.SETTINGS, b"abc", stream=0), RpcStatus.UNAVAILABLE, "HTTP/2"),
+        (sent(frames.PUSH_PROMISE), RpcStatus.UNAVAILABLE, "PUSH_PROMISE"),
+        (sent(frames.CONTINUATION), RpcStatus.UNAVAILABLE, "CONTINUATION"),
+        (sent(frames.HEADERS, b"\xff" * 10, frames.END_HEADERS), RpcStatus.UNAVAILABLE, "HTTP/2"),
+        (sent(frames.GOAWAY, bytes(8), stream=0), RpcStatus.UNAVAILABLE, "going away"),
+        (lambda peer: peer.send(b"\xff" * 20), RpcStatus.UNAVAILABLE, "too long"),
+        (lambda peer: peer.writer.close(), RpcStatus.UNAVAILABLE, "lost"),
     ],
 )
-async def test_failures_of_the_peer(behave: Behaviour, code: Code, reason: str) -> None:
+async def test_failures_of_the_peer(behave: Behaviour, code: RpcStatus, reason: str) -> None:
     async with faking(behave) as channel:
         failed = await fail(channel)
         assert (failed.code, reason in failed.reason) == (code, True), failed
@@ -455,7 +455,7 @@ async def test_incomplete_message_is_an_error() -> None:
     async with faking(behave) as channel:
         call = await channel.start(ECHO, b"")
         assert await call.read() == b"whole"
-        with pytest.raises(CallFailed, match="incomplete message"):
+        with pytest.raises(RpcError, match="incomplete message"):
             await call.read()
 
 
@@ -476,18 +476,18 @@ async def test_headers_without_end_are_bounded() -> None:
 async def test_peer_that_does_not_speak_http2_is_named(greeting: bytes) -> None:
     async with faking(lambda peer: None, greeting) as channel:
         failed = await fail(channel)
-    assert failed.code is Code.UNAVAILABLE
+    assert failed.code is RpcStatus.UNAVAILABLE
     assert failed.reason.startswith("the peer does not speak HTTP/2: ")
 
 
 async def test_peer_that_stays_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel_module, "CONNECT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        failed = await fail(Channel(f"127.0.0.1:{listener.getsockname()[1]}"))
-    assert (failed.code, "in time" in failed.reason) == (Code.UNAVAILABLE, True)
+        failed = await fail(RpcChannel(f"127.0.0.1:{listener.getsockname()[1]}"))
+    assert (failed.code, "in time" in failed.reason) == (RpcStatus.UNAVAILABLE, True)
 
 
 async def test_request_that_is_too_long_is_not_sent() -> None:
     async with serving(echo) as (channel, _):
-        with pytest.raises(CallFailed, match="RESOURCE_EXHAUSTED"):
+        with pytest.raises(RpcError, match="RESOURCE_EXHAUSTED"):
             await channel.start(ECHO, bytes((1 << 26) + 1))

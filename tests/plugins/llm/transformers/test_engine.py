@@ -149,7 +149,7 @@ def test_prompts_are_read_completely_without_prefix_cache(model) -> None:
     for _ in range(2):
         assert written(engine, made(text(20))) == [alone(model, text(20))]
     assert taken == [0, 0]
-    assert engine.rows.retained == 0
+    assert engine.rows.retained_count == 0
 
 
 def test_prefixes_are_reused_only_within_salt(model) -> None:
@@ -270,7 +270,7 @@ def test_finished_streams_are_cached_up_to_limit(model) -> None:
     for _ in range(2):
         found = written(engine, *(made(prompt, 2) for prompt in prompts))
         assert found == [alone(model, prompt, 2) for prompt in prompts]
-        assert 0 < engine.rows.retained <= 100
+        assert 0 < engine.rows.retained_count <= 100
         assert engine.cache.rows * engine.cache.capacity < 200
 
 

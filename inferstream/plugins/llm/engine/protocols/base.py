@@ -1,15 +1,12 @@
 """`EngineProtocol`: what the runtime needs from the protocol of an engine."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, NamedTuple
 
 from ...requests import ReadRequest
-from ..rpc.channel import Method
-
-if TYPE_CHECKING:
-    from ..settings import EngineSettings
-    from ..target import EngineTarget
+from ..rpc.channel import RpcMethod
+from ..settings import EngineSettings
 
 Top = Sequence[tuple[int, float]]
 """Token IDs with their log probabilities, the most likely first."""
@@ -34,6 +31,21 @@ class ProtocolMismatch(Exception):
     """The peer does not serve the protocol."""
 
 
+class EngineClient(ABC):
+    """Calls the RPCs of one engine."""
+
+    kv_usage: float | None
+    """Mean fraction of its KV caches in use, if known."""
+
+    @abstractmethod
+    async def ask(self, method: RpcMethod, request: Any) -> Any:
+        """Return the only response of an RPC. Raises EngineLost, ProtocolMismatch or ModelError."""
+
+    @abstractmethod
+    def read(self, method: RpcMethod, request: Any, timeout: float) -> AsyncIterator[Any]:
+        """Yield the responses of an RPC, for up to `timeout` seconds. Raises as `ask`."""
+
+
 class Facts(NamedTuple):
     """Facts about the model of an engine. None and 0 for a fact that the engine does not report."""
 
@@ -49,7 +61,7 @@ class Facts(NamedTuple):
     """Number of sequences that the engine runs at once."""
 
 
-class Piece(NamedTuple):
+class EngineMessage(NamedTuple):
     """A message of an engine in a common form."""
 
     tokens: Sequence[int]
@@ -70,11 +82,11 @@ class EngineProtocol(ABC):
     abort_path = ""
     """Path of the RPC that ends a request, for engines that continue after a call is cancelled."""
 
-    def __init__(self, settings: "EngineSettings") -> None:
+    def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
 
     @abstractmethod
-    def method(self, streamed: bool) -> Method:
+    def method(self, streamed: bool) -> RpcMethod:
         """Return the RPC that generates text."""
 
     @abstractmethod
@@ -92,22 +104,22 @@ class EngineProtocol(ABC):
         """Return a request for the tokens that follow the prompt and the written tokens."""
 
     @abstractmethod
-    def parse(self, message: Any, streamed: bool) -> Piece:
+    def parse(self, message: Any, streamed: bool) -> EngineMessage:
         """Read a message. Raises EngineLost or EngineFailed."""
 
     @abstractmethod
-    async def check(self, target: "EngineTarget") -> float | None:
+    async def check(self, client: EngineClient) -> float | None:
         """Return the use of the KV cache of a healthy engine, if known. Raises EngineLost or ProtocolMismatch."""
 
     @abstractmethod
-    async def read_facts(self, target: "EngineTarget") -> Facts:
+    async def read_facts(self, client: EngineClient) -> Facts:
         """Return facts about the model. Raises ModelError if it cannot be served."""
 
     def build_abort(self, identifier: str) -> Any:
         """Return the request of `abort_path`."""
         raise NotImplementedError
 
-    async def read_tokenizer(self, target: "EngineTarget") -> tuple[bytes, str]:
+    async def read_tokenizer(self, client: EngineClient) -> tuple[bytes, str]:
         """Return the archive of tokenizer files, and its SHA-256 digest."""
         raise NotImplementedError
 

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -13,25 +13,23 @@ from ...requests import ReadRequest
 from ...sampling import MAX_LOGPROBS
 from ..protos import vllm_engine as protos
 from ..rpc.call import MAX_MESSAGE_BYTES
-from ..rpc.channel import Method
+from ..rpc.channel import RpcMethod
 from .base import (
+    EngineClient,
     EngineFailed,
     EngineLost,
+    EngineMessage,
     EngineProtocol,
     EngineSick,
     Facts,
-    Piece,
     ProtocolMismatch,
     Top,
     shorten,
 )
 from .constraints import read_constraint
 
-if TYPE_CHECKING:
-    from ..target import EngineTarget
-
 SERVICE = "/vllm.grpc.engine.VllmEngine/"
-GENERATE = Method(f"{SERVICE}Generate", protos.Generate.SerializeToString, protos.Generated.FromString)
+GENERATE = RpcMethod(f"{SERVICE}Generate", protos.Generate.SerializeToString, protos.Generated.FromString)
 
 SEEDS = 2**31
 """Seeds are taken modulo this number, because the engine has 32 bits and reserves -1 for none."""
@@ -48,7 +46,7 @@ TOKENIZER_TIMEOUT_SECONDS = 30.0
 class VllmEngine(EngineProtocol):
     """The protocol of the package `smg-grpc-servicer`. It has no field for a cache salt."""
 
-    def method(self, streamed: bool) -> Method:
+    def method(self, streamed: bool) -> RpcMethod:
         return GENERATE
 
     def build_options(self, read: ReadRequest, salt: str) -> Any:
@@ -91,7 +89,7 @@ class VllmEngine(EngineProtocol):
             sampling.ClearField("prompt_logprobs")
         return request
 
-    def parse(self, message: Any, streamed: bool) -> Piece:
+    def parse(self, message: Any, streamed: bool) -> EngineMessage:
         if message.HasField("chunk"):
             chunk = message.chunk
             logprobs: Sequence[tuple[int, float, Top]] = ()
@@ -103,7 +101,7 @@ class VllmEngine(EngineProtocol):
                 scores = chunk.input_logprobs
                 values = [each.value if each.HasField("value") else None for each in scores.token_logprobs]
                 prompt = _join(scores.token_ids, values, scores.top_logprobs)
-            return Piece(chunk.token_ids, None, chunk.cached_tokens, logprobs, prompt)
+            return EngineMessage(chunk.token_ids, None, chunk.cached_tokens, logprobs, prompt)
         complete = message.complete
         reason = complete.finish_reason
         if reason == "abort":
@@ -111,35 +109,36 @@ class VllmEngine(EngineProtocol):
         if reason == "error":
             raise EngineFailed
         tokens = () if streamed else complete.output_ids  # a stream has had them
-        return Piece(tokens, "length" if reason == "length" else "stop", complete.cached_tokens)
+        return EngineMessage(tokens, "length" if reason == "length" else "stop", complete.cached_tokens)
 
-    async def check(self, target: "EngineTarget") -> float | None:
-        health = await self._ask(target, "HealthCheck", protos.Health)
+    async def check(self, client: EngineClient) -> float | None:
+        health = await self._ask(client, "HealthCheck", protos.Health)
         if not health.healthy:
             raise EngineSick(f"it is not healthy: {shorten(health.message)}")
         with contextlib.suppress(EngineLost, ProtocolMismatch, InferstreamError):  # the load is optional
-            loads = (await self._ask(target, "GetLoads", protos.Loads)).loads
-            return sum(each.token_usage for each in loads) / len(loads) if loads else None
-        return target.kv_usage
+            loads = (await self._ask(client, "GetLoads", protos.Loads)).loads
+            usages = [float(each.token_usage) for each in loads]
+            return sum(usages) / len(usages) if usages else None
+        return client.kv_usage
 
-    async def read_facts(self, target: "EngineTarget") -> Facts:
-        info = await self._ask(target, "GetModelInfo", protos.ModelInfo)
+    async def read_facts(self, client: EngineClient) -> Facts:
+        info = await self._ask(client, "GetModelInfo", protos.ModelInfo)
         if not info.is_generation:
             raise ModelError("the model of its engine does not generate text")
         defaults = orjson.loads(info.default_sampling_params_json or "{}")
         calls = 0
         with contextlib.suppress(EngineLost, ProtocolMismatch, InferstreamError):  # older engines lack it
-            calls = (await self._ask(target, "GetServerInfo", protos.ServerInfo)).max_num_seqs
+            calls = (await self._ask(client, "GetServerInfo", protos.ServerInfo)).max_num_seqs
         return Facts(
             info.max_context_length, info.vocab_size, info.model_type, info.eos_token_ids, defaults, calls
         )
 
-    async def read_tokenizer(self, target: "EngineTarget") -> tuple[bytes, str]:
-        method = Method(
+    async def read_tokenizer(self, client: EngineClient) -> tuple[bytes, str]:
+        method = RpcMethod(
             f"{SERVICE}GetTokenizer", protos.Empty.SerializeToString, protos.TokenizerPart.FromString
         )
         parts, size, digest = [], 0, ""
-        async for part in target.read(method, protos.Empty(), TOKENIZER_TIMEOUT_SECONDS):
+        async for part in client.read(method, protos.Empty(), TOKENIZER_TIMEOUT_SECONDS):
             size += len(part.data)
             if size > MAX_MESSAGE_BYTES * 4:
                 raise ModelError("the archive of the tokenizer is too large")
@@ -147,10 +146,10 @@ class VllmEngine(EngineProtocol):
             digest = part.sha256 or digest
         return b"".join(parts), digest
 
-    async def _ask(self, target: "EngineTarget", rpc: str, reply: Any) -> Any:
+    async def _ask(self, client: EngineClient, rpc: str, reply: Any) -> Any:
         """Call an RPC without arguments."""
-        method = Method(f"{SERVICE}{rpc}", protos.Empty.SerializeToString, reply.FromString)
-        return await target.ask(method, protos.Empty())
+        method = RpcMethod(f"{SERVICE}{rpc}", protos.Empty.SerializeToString, reply.FromString)
+        return await client.ask(method, protos.Empty())
 
 
 def _count_logprobs(top: int) -> int:

@@ -5,23 +5,22 @@ one that ends early is followed by `Abort`.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inferstream.errors import ModelError
 from inferstream.plugins.text.fields import field_error
 
 from ...requests import ReadRequest
 from ..protos import vllm_inference as protos
-from ..rpc.channel import Method
-from .base import EngineLost, EngineProtocol, Facts, Piece, Top
+from ..rpc.channel import RpcMethod
+from .base import EngineClient, EngineLost, EngineMessage, EngineProtocol, Facts, Top
 from .constraints import read_constraint
 
-if TYPE_CHECKING:
-    from ..target import EngineTarget
-
 INFERENCE, CONTROL = "/vllm.Inference/", "/vllm.Control/"
-STREAM = Method(f"{INFERENCE}GenerateStream", protos.Generate.SerializeToString, protos.Generated.FromString)
-WHOLE = Method(f"{INFERENCE}Generate", protos.Generate.SerializeToString, protos.Generated.FromString)
+STREAM = RpcMethod(
+    f"{INFERENCE}GenerateStream", protos.Generate.SerializeToString, protos.Generated.FromString
+)
+WHOLE = RpcMethod(f"{INFERENCE}Generate", protos.Generate.SerializeToString, protos.Generated.FromString)
 
 SEEDS = 2**63
 """Seeds are taken modulo this number, because the field is signed."""
@@ -38,7 +37,7 @@ class VllmInference(EngineProtocol):
     sends_tokenizer = False
     abort_path = f"{CONTROL}Abort"
 
-    def method(self, streamed: bool) -> Method:
+    def method(self, streamed: bool) -> RpcMethod:
         return STREAM if streamed else WHOLE
 
     def build_options(self, read: ReadRequest, salt: str) -> Any:
@@ -90,7 +89,7 @@ class VllmInference(EngineProtocol):
             request.response.ClearField("prompt_candidates")
         return request
 
-    def parse(self, message: Any, streamed: bool) -> Piece:
+    def parse(self, message: Any, streamed: bool) -> EngineMessage:
         output = message.outputs
         reason = None
         if output.HasField("finish_info"):
@@ -109,19 +108,19 @@ class VllmInference(EngineProtocol):
             values = [None, *info.logprobs[-(len(info.token_ids) - 1) :]]
             tops = [(), *info.candidate_tokens[-(len(info.token_ids) - 1) :]]
             prompt = _join(info.token_ids, values, tops)
-        return Piece(output.token_ids, reason, 0, logprobs, prompt)
+        return EngineMessage(output.token_ids, reason, 0, logprobs, prompt)
 
-    async def check(self, target: "EngineTarget") -> float | None:
-        await self._ask(target, "GetServerInfo", protos.ServerInfo)
+    async def check(self, client: EngineClient) -> float | None:
+        await self._ask(client, "GetServerInfo", protos.ServerInfo)
         return None
 
-    async def read_facts(self, target: "EngineTarget") -> Facts:
-        server = await self._ask(target, "GetServerInfo", protos.ServerInfo)
-        model = await self._ask(target, "GetModelInfo", protos.ModelInfo)
+    async def read_facts(self, client: EngineClient) -> Facts:
+        server = await self._ask(client, "GetServerInfo", protos.ServerInfo)
+        model = await self._ask(client, "GetModelInfo", protos.ModelInfo)
         if not model.supports_token_ids_input:
             raise ModelError("its engine does not accept token IDs")
         if (name := self._settings.lora) is not None:
-            adapters = (await self._ask(target, "ListLoras", protos.Loras)).adapters
+            adapters = (await self._ask(client, "ListLoras", protos.Loras)).adapters
             known = sorted(each.lora_name for each in adapters)
             if name not in known:
                 raise ModelError(
@@ -132,10 +131,10 @@ class VllmInference(EngineProtocol):
     def build_abort(self, identifier: str) -> Any:
         return protos.Abort(request_ids=[identifier])
 
-    async def _ask(self, target: "EngineTarget", rpc: str, reply: Any) -> Any:
+    async def _ask(self, client: EngineClient, rpc: str, reply: Any) -> Any:
         """Call an RPC without arguments."""
-        method = Method(f"{CONTROL}{rpc}", protos.Empty.SerializeToString, reply.FromString)
-        return await target.ask(method, protos.Empty())
+        method = RpcMethod(f"{CONTROL}{rpc}", protos.Empty.SerializeToString, reply.FromString)
+        return await client.ask(method, protos.Empty())
 
 
 def _join(

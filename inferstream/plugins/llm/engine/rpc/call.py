@@ -3,12 +3,9 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from .status import CallFailed, Code, read_headers, read_trailers
-
-if TYPE_CHECKING:
-    from .connection import Connection
+from .status import RpcError, RpcStatus, read_headers, read_trailers
 
 MAX_MESSAGE_BYTES = 1 << 26
 
@@ -16,13 +13,29 @@ PREFIX = 5
 """Size of the prefix of a message in bytes: a flag for compression, and the length."""
 
 
-class Call:
+class CallOwner(Protocol):
+    """The connection of a call."""
+
+    peer_window: int
+    """Initial window of a call at the peer, in bytes."""
+
+    def reset(self, call: "RpcCall") -> None:
+        """Tell the peer that the call is cancelled."""
+
+    def forget(self, call: "RpcCall") -> None:
+        """Leave out a call that has ended."""
+
+    def return_window(self, stream: int, size: int) -> bool:
+        """Let the peer send `size` more bytes. Returns whether it was worth a frame."""
+
+
+class RpcCall:
     """A call with one request and a stream of responses, which `parse` decodes.
 
     A caller that reads slowly holds at most a flow-control window and one message.
     """
 
-    def __init__(self, connection: "Connection", stream: int, parse: Callable[[bytes], Any]) -> None:
+    def __init__(self, connection: CallOwner, stream: int, parse: Callable[[bytes], Any]) -> None:
         self.stream = stream
         self.send_window = connection.peer_window
         self.unsent = memoryview(b"")
@@ -40,17 +53,17 @@ class Call:
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def ended(self) -> bool:
+    def is_ended(self) -> bool:
         """Whether the peer, or this side, has ended the call."""
         return self._ended
 
     def expire_after(self, seconds: float) -> None:
         """Fail the call with DEADLINE_EXCEEDED after this time."""
-        expired = CallFailed(Code.DEADLINE_EXCEEDED, "no response in time")
+        expired = RpcError(RpcStatus.DEADLINE_EXCEEDED, "no response in time")
         self._timer = asyncio.get_running_loop().call_later(seconds, self.cancel, expired)
 
     async def read(self) -> Any:
-        """Return the next message, or None at the end. Raises CallFailed, or the failure given to `cancel`."""
+        """Return the next message, or None at the end. Raises RpcError, or the failure given to `cancel`."""
         while not self._messages:
             if self._ended:
                 if self._failure is not None:
@@ -68,13 +81,13 @@ class Call:
             return self._parse(message)
         except Exception:  # of protobuf, and private to its implementation
             self.cancel()
-            raise CallFailed(Code.INTERNAL, "the peer sent a message of another type") from None
+            raise RpcError(RpcStatus.INTERNAL, "the peer sent a message of another type") from None
 
     def cancel(self, failure: Exception | None = None) -> None:
         """End the call, for the peer and for its reader. Does nothing if it has ended."""
         if not self._ended:
             self._connection.reset(self)
-            self.end(failure or CallFailed(Code.CANCELLED, "cancelled"))
+            self.end(failure or RpcError(RpcStatus.CANCELLED, "cancelled"))
 
     def receive_headers(self, fields: dict[str, str], last: bool) -> None:
         """Take headers or trailers."""
@@ -87,7 +100,7 @@ class Call:
         elif last:
             self.end(self._check_complete() or read_trailers(fields))
         else:
-            self.cancel(CallFailed(Code.INTERNAL, "the peer sent headers twice"))
+            self.cancel(RpcError(RpcStatus.INTERNAL, "the peer sent headers twice"))
 
     def receive(self, data: bytes, size: int) -> None:
         """Take the payload of a DATA frame, which took `size` bytes of the window."""
@@ -99,7 +112,7 @@ class Call:
             length = int.from_bytes(data[at + 1 : at + PREFIX])
             if data[at] or length > MAX_MESSAGE_BYTES:
                 reason = "compressed" if data[at] else f"longer than {MAX_MESSAGE_BYTES} bytes"
-                self.cancel(CallFailed(Code.INTERNAL, f"the peer sent a message that is {reason}"))
+                self.cancel(RpcError(RpcStatus.INTERNAL, f"the peer sent a message that is {reason}"))
                 return
             if end - at - PREFIX < length:
                 break
@@ -123,8 +136,8 @@ class Call:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _check_complete(self) -> CallFailed | None:
-        return CallFailed(Code.INTERNAL, "the peer sent an incomplete message") if self._partial else None
+    def _check_complete(self) -> RpcError | None:
+        return RpcError(RpcStatus.INTERNAL, "the peer sent an incomplete message") if self._partial else None
 
     def _return_window(self) -> None:
         if not self._ended and self._connection.return_window(self.stream, self._unreturned):

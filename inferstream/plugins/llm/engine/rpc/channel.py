@@ -4,37 +4,39 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from .call import MAX_MESSAGE_BYTES, Call
-from .connection import Connection, encode_headers
-from .status import CallFailed, Code
+from .call import MAX_MESSAGE_BYTES, RpcCall
+from .connection import RpcConnection, encode_headers
+from .status import RpcError, RpcStatus
 
 CONNECT_SECONDS = 5.0
 
 UNIX = "unix:"
 
 
-class Method:
+class RpcMethod:
     """An RPC of a service: its path, and the functions that encode requests and decode responses."""
 
     def __init__(self, path: str, encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]) -> None:
         self.path, self.encode, self.decode = path, encode, decode
 
 
-class Channel:
+class RpcChannel:
     """A client of the server at `address`, `host:port` or `unix:/path`, without encryption."""
 
     def __init__(self, address: str) -> None:
         self._address = address
         self._authority = "localhost" if address.startswith(UNIX) else address
         self._headers: dict[str, bytes] = {}
-        self._connection: Connection | None = None
+        self._connection: RpcConnection | None = None
         self._connecting = asyncio.Lock()
 
-    async def start(self, method: Method, request: Any, timeout: float | None = None) -> Call:
-        """Start a call, which fails after `timeout` seconds. Raises CallFailed."""
+    async def start(self, method: RpcMethod, request: Any, timeout: float | None = None) -> RpcCall:
+        """Start a call, which fails after `timeout` seconds. Raises RpcError."""
         message = method.encode(request)
         if len(message) > MAX_MESSAGE_BYTES:
-            raise CallFailed(Code.RESOURCE_EXHAUSTED, f"the request is longer than {MAX_MESSAGE_BYTES} bytes")
+            raise RpcError(
+                RpcStatus.RESOURCE_EXHAUSTED, f"the request is longer than {MAX_MESSAGE_BYTES} bytes"
+            )
         if (headers := self._headers.get(method.path)) is None:
             headers = self._headers[method.path] = encode_headers(self._authority, method.path)
         connection = self._connection
@@ -48,7 +50,7 @@ class Channel:
             self._connection.close()
             self._connection = None
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> RpcConnection:
         async with self._connecting:
             connection = self._connection
             if connection is None or not connection.is_usable:
@@ -56,23 +58,23 @@ class Channel:
                 connection = self._connection = await self._open()
             return connection
 
-    async def _open(self) -> Connection:
+    async def _open(self) -> RpcConnection:
         loop = asyncio.get_running_loop()
-        connection: Connection | None = None
+        connection: RpcConnection | None = None
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 if self._address.startswith(UNIX):
                     path = self._address.removeprefix(UNIX)
-                    _, connection = await loop.create_unix_connection(Connection, path)
+                    _, connection = await loop.create_unix_connection(RpcConnection, path)
                 else:
                     host, _, port = self._address.rpartition(":")
-                    _, connection = await loop.create_connection(Connection, host.strip("[]"), int(port))
+                    _, connection = await loop.create_connection(RpcConnection, host.strip("[]"), int(port))
                 await asyncio.shield(connection.opened)
                 return connection
         except TimeoutError:
-            raise CallFailed(Code.UNAVAILABLE, "the peer does not accept the connection in time") from None
+            raise RpcError(RpcStatus.UNAVAILABLE, "the peer does not accept the connection in time") from None
         except (OSError, OverflowError) as error:
-            raise CallFailed(Code.UNAVAILABLE, str(error)) from None
+            raise RpcError(RpcStatus.UNAVAILABLE, str(error)) from None
         finally:
             if connection is not None and not connection.opened.done():
                 connection.close()

@@ -9,8 +9,8 @@ from typing import Any
 from hpack import Decoder, Encoder, NeverIndexedHeaderTuple
 from hpack.exceptions import HPACKError
 
-from .call import PREFIX, Call
-from .status import CANCEL, CallFailed, Code, read_reset
+from .call import PREFIX, RpcCall
+from .status import CANCEL, RpcError, RpcStatus, read_reset
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
     range(10)
@@ -59,8 +59,8 @@ def encode_headers(authority: str, path: str) -> bytes:
     return Encoder().encode([NeverIndexedHeaderTuple(*each) for each in fields.items()], huffman=False)
 
 
-class Connection(asyncio.Protocol):
-    """A connection. `opened` is done when the peer has shown that it speaks HTTP/2, or raises CallFailed."""
+class RpcConnection(asyncio.Protocol):
+    """A connection. `opened` is done when the peer has shown that it speaks HTTP/2, or raises RpcError."""
 
     def __init__(self) -> None:
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -69,8 +69,8 @@ class Connection(asyncio.Protocol):
         self.peer_window = WINDOW
         """Initial window of a call at the peer, in bytes."""
         self._transport: Any = None
-        self._calls: dict[int, Call] = {}
-        self._blocked: deque[Call] = deque()
+        self._calls: dict[int, RpcCall] = {}
+        self._blocked: deque[RpcCall] = deque()
         """Calls with a part of the request that waits for the window of the connection or their own."""
         self._send_window = WINDOW
         self._max_frame = MAX_FRAME_BYTES
@@ -96,11 +96,11 @@ class Connection(asyncio.Protocol):
 
     def start(
         self, headers: bytes, message: bytes, parse: Callable[[bytes], Any], timeout: float | None
-    ) -> Call:
-        """Start a call. `timeout` is in seconds. Raises CallFailed."""
+    ) -> RpcCall:
+        """Start a call. `timeout` is in seconds. Raises RpcError."""
         if len(self._calls) >= self._max_calls:
-            raise CallFailed(Code.RESOURCE_EXHAUSTED, "the peer does not accept more calls")
-        call = Call(self, self._next_stream, parse)
+            raise RpcError(RpcStatus.RESOURCE_EXHAUSTED, "the peer does not accept more calls")
+        call = RpcCall(self, self._next_stream, parse)
         self._next_stream += 2
         if self._next_stream >= LAST_STREAM:
             self.is_usable = False
@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
         self._send_request(call, head)
         return call
 
-    def _send_request(self, call: Call, head: bytes = b"") -> None:
+    def _send_request(self, call: RpcCall, head: bytes = b"") -> None:
         """Send as much of a request as the windows admit."""
         pieces = [head] if head else []
         while call.unsent:
@@ -135,12 +135,12 @@ class Connection(asyncio.Protocol):
             if call.unsent:
                 self._send_request(call)
 
-    def reset(self, call: Call) -> None:
+    def reset(self, call: RpcCall) -> None:
         """Tell the peer that the call is cancelled."""
         if self._calls.get(call.stream) is call:
             self._transport.write(build_frame(RST_STREAM, 0, call.stream, CANCEL.to_bytes(4)))
 
-    def forget(self, call: Call) -> None:
+    def forget(self, call: RpcCall) -> None:
         """Leave out a call that has ended."""
         self._calls.pop(call.stream, None)
         if not self.is_usable and not self._calls and not self._transport.is_closing():
@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
 
     def _lose(self, reason: str) -> None:
         self.is_usable = False
-        failure = CallFailed(Code.UNAVAILABLE, reason)
+        failure = RpcError(RpcStatus.UNAVAILABLE, reason)
         calls, self._calls = [*self._calls.values()], {}
         for call in calls:
             call.end(failure)
@@ -225,7 +225,7 @@ class Connection(asyncio.Protocol):
             payload = _remove_padding(payload)
         call.receive(payload, size)
         if flags & END_STREAM:
-            call.cancel(CallFailed(Code.INTERNAL, "the peer sent no trailers"))
+            call.cancel(RpcError(RpcStatus.INTERNAL, "the peer sent no trailers"))
 
     def _on_headers(self, flags: int, stream: int, payload: bytes) -> None:
         if flags & PADDED:
@@ -284,7 +284,7 @@ class Connection(asyncio.Protocol):
         last = int.from_bytes(payload[:4]) & LAST_STREAM
         for call in [*self._calls.values()]:
             if call.stream > last:
-                call.end(CallFailed(Code.UNAVAILABLE, "the peer is going away"))
+                call.end(RpcError(RpcStatus.UNAVAILABLE, "the peer is going away"))
         if not self._calls:
             self.close()
 

@@ -1,4 +1,4 @@
-"""How calls fail: statuses of gRPC, and those for errors of HTTP and HTTP/2.
+"""Statuses of failed calls: those of gRPC, and their equivalents for errors of HTTP and HTTP/2.
 
 https://github.com/grpc/grpc/blob/master/doc/statuscodes.md and http-grpc-status-mapping.md.
 """
@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import unquote
 
 
-class Code(IntEnum):
+class RpcStatus(IntEnum):
     """A status of gRPC."""
 
     CANCELLED = 1
@@ -30,61 +30,61 @@ class Code(IntEnum):
     UNAUTHENTICATED = 16
 
 
-class CallFailed(Exception):
+class RpcError(Exception):
     """A call ended with a status other than OK."""
 
-    def __init__(self, code: Code, reason: str) -> None:
+    def __init__(self, code: RpcStatus, reason: str) -> None:
         super().__init__(f"{code.name}: {reason}")
         self.code, self.reason = code, reason
 
 
-HTTP_STATUSES: Final[Mapping[str, Code]] = {
-    "400": Code.INTERNAL,
-    "401": Code.UNAUTHENTICATED,
-    "403": Code.PERMISSION_DENIED,
-    "404": Code.UNIMPLEMENTED,
-    "429": Code.UNAVAILABLE,
-    "502": Code.UNAVAILABLE,
-    "503": Code.UNAVAILABLE,
-    "504": Code.UNAVAILABLE,
+HTTP_STATUSES: Final[Mapping[str, RpcStatus]] = {
+    "400": RpcStatus.INTERNAL,
+    "401": RpcStatus.UNAUTHENTICATED,
+    "403": RpcStatus.PERMISSION_DENIED,
+    "404": RpcStatus.UNIMPLEMENTED,
+    "429": RpcStatus.UNAVAILABLE,
+    "502": RpcStatus.UNAVAILABLE,
+    "503": RpcStatus.UNAVAILABLE,
+    "504": RpcStatus.UNAVAILABLE,
 }
 
 REFUSED_STREAM, CANCEL, ENHANCE_YOUR_CALM, INADEQUATE_SECURITY = 0x7, 0x8, 0xB, 0xC
 
-RESETS: Final[Mapping[int, Code]] = {
-    REFUSED_STREAM: Code.UNAVAILABLE,
-    CANCEL: Code.CANCELLED,
-    ENHANCE_YOUR_CALM: Code.RESOURCE_EXHAUSTED,
-    INADEQUATE_SECURITY: Code.PERMISSION_DENIED,
+RESETS: Final[Mapping[int, RpcStatus]] = {
+    REFUSED_STREAM: RpcStatus.UNAVAILABLE,
+    CANCEL: RpcStatus.CANCELLED,
+    ENHANCE_YOUR_CALM: RpcStatus.RESOURCE_EXHAUSTED,
+    INADEQUATE_SECURITY: RpcStatus.PERMISSION_DENIED,
 }
 """Statuses for error codes of RST_STREAM frames. All others are INTERNAL."""
 
 
-def read_trailers(fields: Mapping[str, str]) -> CallFailed | None:
+def read_trailers(fields: Mapping[str, str]) -> RpcError | None:
     """Return the failure that trailers report, or None for the status OK."""
     status = fields.get("grpc-status", "")
     if status == "0":
         return None
     reason = unquote(fields.get("grpc-message", ""), errors="replace")
     if not status:
-        return CallFailed(Code.UNKNOWN, "the peer sent no grpc-status")
-    if not status.isascii() or not status.isdigit() or not 1 <= int(status[:4]) <= len(Code):
-        return CallFailed(Code.UNKNOWN, reason)
-    return CallFailed(Code(int(status)), reason)
+        return RpcError(RpcStatus.UNKNOWN, "the peer sent no grpc-status")
+    if not status.isascii() or not status.isdigit() or not 1 <= int(status[:4]) <= len(RpcStatus):
+        return RpcError(RpcStatus.UNKNOWN, reason)
+    return RpcError(RpcStatus(int(status)), reason)
 
 
-def read_headers(fields: Mapping[str, str]) -> CallFailed | None:
+def read_headers(fields: Mapping[str, str]) -> RpcError | None:
     """Return the failure of a response that is not a gRPC response."""
     status = fields.get(":status", "")
     if status != "200":
-        return CallFailed(
-            HTTP_STATUSES.get(status, Code.UNKNOWN), f"the peer responds with HTTP status {status}"
+        return RpcError(
+            HTTP_STATUSES.get(status, RpcStatus.UNKNOWN), f"the peer responds with HTTP status {status}"
         )
     if not fields.get("content-type", "").startswith("application/grpc"):
-        return CallFailed(Code.UNKNOWN, "the peer does not speak gRPC")
+        return RpcError(RpcStatus.UNKNOWN, "the peer does not speak gRPC")
     return None
 
 
-def read_reset(code: int) -> CallFailed:
+def read_reset(code: int) -> RpcError:
     """Return the failure for an RST_STREAM frame."""
-    return CallFailed(RESETS.get(code, Code.INTERNAL), f"the peer reset the call with code {code}")
+    return RpcError(RESETS.get(code, RpcStatus.INTERNAL), f"the peer reset the call with code {code}")
