@@ -55,7 +55,7 @@ class Engines:
         """Start the engine, and return the first target that is healthy. Raises EngineLost or ProtocolMismatch."""
         until = None if limit is None else monotonic() + limit
         while True:
-            self._start_unowned()
+            self._claim_engine()
             results = await asyncio.gather(*(each.check() for each in self.targets), return_exceptions=True)
             for target, result in zip(self.targets, results, strict=True):
                 if result is None:
@@ -130,7 +130,7 @@ class Engines:
         """Restart the engine if it has exited, or is given up after it has served."""
         if not self._owns:
             if not target.healthy:
-                self._start_unowned()
+                self._claim_engine()
             return
         code = process.poll()
         if code is None and (self._since is None or not target.is_given_up):
@@ -145,7 +145,7 @@ class Engines:
         await asyncio.sleep(delay)
         process.start()
 
-    def _start_unowned(self) -> None:
+    def _claim_engine(self) -> None:
         """Start the engine unless it is running already, also for another worker or version of the model."""
         if self._process is not None and not self._owns and self._process.claim():
             self._owns, self._since = True, None

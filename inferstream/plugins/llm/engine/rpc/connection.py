@@ -129,7 +129,7 @@ class RpcConnection(asyncio.Protocol):
         if pieces:
             self._transport.write(b"".join(pieces))
 
-    def _send_blocked(self) -> None:
+    def _resume_requests(self) -> None:
         blocked, self._blocked = self._blocked, deque()
         for call in blocked:
             if call.unsent:
@@ -269,7 +269,7 @@ class RpcConnection(asyncio.Protocol):
                     call.send_window += value - self.peer_window
                 self.peer_window = value
         self._transport.write(build_frame(SETTINGS, ACK, 0))
-        self._send_blocked()
+        self._resume_requests()
 
     def _on_push(self, flags: int, stream: int, payload: bytes) -> None:
         raise _Violation("it sends PUSH_PROMISE")
@@ -296,7 +296,7 @@ class RpcConnection(asyncio.Protocol):
             call.send_window += size
         else:
             return
-        self._send_blocked()
+        self._resume_requests()
 
 
 def _remove_padding(payload: bytes) -> bytes:
