@@ -1,10 +1,10 @@
 // The input of a model of columns: a table of cells, which takes pasted blocks and CSV files.
 
-import { announce, h, newId, scrollTable } from "./dom.js";
+import { announce, button, h, head, newId, scrollTable, unseenHead } from "./dom.js";
 import { brief, cellOf, columnsOf, exampleCell, valueOf } from "./columns.js";
 import { readBlock, readCsv } from "./csv.js";
 import { WrongValue } from "./fields.js";
-import { Turns } from "./results.js";
+import { mapInTurns } from "./turns.js";
 
 const MAX_SHOWN = 100;
 const MAX_CELLS = 2000;
@@ -21,10 +21,11 @@ export function tableOf(model, changed, replaced) {
 
 /** Rows of cells. A cell is a text, or true, false or null for yes, no and missing. */
 class TableField {
+  name = "table";
   path = "table";
   tensor = { datatype: "table" };
 
-  /** Columns of a file that the model does not have. They stand next to the outputs. */
+  /** Columns of a file that the model does not have. They are shown next to the outputs. */
   others = { names: [], rows: [] };
 
   constructor(columns, changed, replaced) {
@@ -38,18 +39,12 @@ class TableField {
     this._more = h("p", { class: "quiet", role: "status" });
     this._fault = h("p", { class: "fault", role: "alert", id: newId("fault") });
     this._file = h("input", { type: "file", accept: ".csv,.tsv,.txt,text/csv", class: "unseen", tabindex: -1, "aria-label": "CSV file", onchange: () => this._load(this._file.files[0]) });
-    const button = (text, onclick) => h("button", { type: "button", class: "small", onclick }, text);
-    const heads = columns.map(({ name, kind, optional }) => h("th", { scope: "col" }, name, " ", h("span", { class: "kind" }, optional ? `${kind}, optional` : kind)));
-    const corner = (text) => h("th", { scope: "col" }, h("span", { class: "unseen" }, text));
-    const scroller = scrollTable("Rows of the input", [corner("Row"), ...heads, corner("Remove")], this._body, "sheet", { "aria-describedby": this._fault.id });
-    this.element = h(
-      "div",
-      { class: "field", ondragover: (event) => event.preventDefault(), ondrop: (event) => this._drop(event) },
-      scroller,
-      h("div", { class: "chips" }, button("Add a row", () => this._add()), button("Back to the example", () => this._reset()), button("Open a CSV file", () => this._file.click()), this._file, h("span", { class: "help" }, "or drop one here, or paste cells")),
-      this._more,
-      this._fault,
-    );
+    const heads = columns.map(({ name, kind, optional }) => head([name, " ", h("span", { class: "kind" }, optional ? `${kind}, optional` : kind)]));
+    const scroller = scrollTable("Rows of the input", [unseenHead("Row"), ...heads, unseenHead("Remove")], this._body, "sheet", { "aria-describedby": this._fault.id });
+    const buttons = [button("Add a row", () => this._add()), button("Back to the example", () => this._reset()), button("Open a CSV file", () => this._file.click())];
+    const actions = h("div", { class: "chips" }, buttons, this._file, h("span", { class: "help" }, "or drop one here, or paste cells"));
+    const listeners = { ondragover: (event) => event.preventDefault(), ondrop: (event) => this._drop(event) };
+    this.element = h("div", { class: "field", ...listeners }, scroller, actions, this._more, this._fault);
     this._body.addEventListener("input", (event) => this._edit(event.target));
     this._body.addEventListener("change", (event) => this._edit(event.target));
     this._body.addEventListener("paste", (event) => this._paste(event));
@@ -70,11 +65,11 @@ class TableField {
     return [this];
   }
 
-  /** The rows as values. With `most`, only the first ones, for code. Throws a WrongValue that names row and column. */
-  read(most = Infinity) {
+  /** The values of the first `most` rows. Throws a WrongValue that names row and column. */
+  async read(most) {
     const rows = this._rows.slice(0, most);
     if (rows.length === 0) throw this._wrong("The table has no rows.");
-    return rows.map((row, at) => row.map((cell, index) => this._value(cell, at, index)));
+    return mapInTurns(rows, (row, at) => row.map((cell, index) => this._value(cell, at, index)));
   }
 
   _value(cell, at, index) {
@@ -119,12 +114,9 @@ class TableField {
     if (cell) this._control(...cell)?.setAttribute("aria-invalid", "true");
   }
 
-  /** Point to a column that an error of the server names. */
-  failColumn(name, message) {
-    const index = this.columns.findIndex((column) => column.name === name);
-    if (index < 0) return false;
-    this.fail(message, [0, index]);
-    return true;
+  /** The first cell of a column that an error of the server names. */
+  cellOf(name) {
+    return [0, this.columns.findIndex((column) => column.name === name)];
   }
 
   _control(row, index) {
@@ -273,13 +265,10 @@ class TableField {
       if (header === undefined) throw new Error(`${file.name} is empty.`);
       const [places, rows] = this._placesOf(header, others, file.name);
       if (rows.length === 0) throw new Error(`${file.name} has a header and no rows.`);
-      const turns = new Turns();
-      const found = [];
-      for (const [at, row] of rows.entries()) {
+      const found = await mapInTurns(rows, (row, at) => {
         if (row.length !== header.length) throw new Error(`Row ${at + 1} of ${file.name} has ${row.length} cells, and the header has ${header.length}.`);
-        found.push(places.map((place, index) => this._converted(place < 0 ? "" : row[place], at, index, ` of ${file.name}`, ", so the file was not loaded")));
-        await turns.rest();
-      }
+        return places.map((place, index) => this._converted(place < 0 ? "" : row[place], at, index, ` of ${file.name}`, ", so the file was not loaded"));
+      });
       const left = [...header.keys()].filter((place) => !places.includes(place));
       const names = left.map((place) => header[place]);
       this.others = { names, rows: rows.map((row) => left.map((place) => row[place])) };

@@ -1,0 +1,37 @@
+// Work that leaves the browser time to paint.
+
+const LONGEST_TURN = 40; // milliseconds
+
+/** Call `paint` once before the next frame, however often this is called. */
+export function eachFrame(paint) {
+  let asked = null;
+  const ask = () => (asked ??= requestAnimationFrame(() => ((asked = null), paint())));
+  ask.now = () => {
+    if (asked !== null) cancelAnimationFrame(asked);
+    asked = null;
+    paint();
+  };
+  return ask;
+}
+
+/** Lets the browser paint if a loop runs for long. */
+export class Turns {
+  _began = performance.now();
+
+  async rest() {
+    if (performance.now() - this._began < LONGEST_TURN) return;
+    await new Promise((resolve) => setTimeout(resolve));
+    this._began = performance.now();
+  }
+}
+
+/** Map items without blocking the browser for long. */
+export async function mapInTurns(items, make) {
+  const turns = new Turns();
+  const found = [];
+  for (const [at, item] of items.entries()) {
+    found.push(make(item, at));
+    await turns.rest();
+  }
+  return found;
+}
