@@ -1,4 +1,4 @@
-// The input of a model of columns: a table of cells, which takes pasted blocks and CSV files.
+// The input of a model of columns: a table of cells, which accepts pasted blocks and CSV files.
 
 import { announce, button, h, head, newId, scrollTable, unseenHead } from "./dom.js";
 import { brief, cellOf, columnsOf, exampleCell, valueOf } from "./columns.js";
@@ -7,7 +7,7 @@ import { WrongValue } from "./fields.js";
 import { mapInTurns } from "./turns.js";
 
 const MAX_SHOWN = 100;
-const MAX_CELLS = 2000;
+const MAX_CELLS = 1000;
 /** Metadata has at most this many examples of a column, so a column with as many may have others. */
 const MAX_EXAMPLES = 20;
 const TYPES = { date: "date", time: "time", "date and time": "datetime-local" };
@@ -33,6 +33,7 @@ class TableField {
     this._changed = changed;
     this._replaced = replaced;
     this._rows = [columns.map(exampleCell)];
+    this._lines = new WeakMap();
     this._notice = "";
     this._shown = Math.min(MAX_SHOWN, Math.max(1, Math.floor(MAX_CELLS / columns.length)));
     this._body = h("tbody", {});
@@ -123,10 +124,23 @@ class TableField {
     return this._body.rows[row]?.cells[index + 1]?.firstElementChild;
   }
 
+  /** Draw the first rows. A row that is already drawn keeps its line, because layout of new lines is slow. */
   _draw() {
-    const shown = this._rows.slice(0, this._shown);
-    this._body.replaceChildren(...shown.map((row, at) => this._line(row, at)));
+    const lines = this._rows.slice(0, this._shown).map((row) => this._lines.get(row) ?? this._line(row));
+    const kept = new Set(lines);
+    for (const line of [...this._body.rows]) if (!kept.has(line)) line.remove();
+    lines.forEach((line, at) => {
+      if (this._body.rows[at] !== line) this._body.insertBefore(line, this._body.rows[at] ?? null);
+      this._number(line, at);
+    });
     this._count();
+  }
+
+  _number({ cells: [head, ...cells] }, at) {
+    if (head.textContent === String(at + 1)) return;
+    head.textContent = at + 1;
+    const names = [...this.columns.map(({ name }) => `${name}, row ${at + 1}`), `Remove row ${at + 1}`];
+    names.forEach((name, index) => (cells[index].firstElementChild.ariaLabel = name));
   }
 
   _count() {
@@ -136,7 +150,7 @@ class TableField {
     this._more.textContent = [rows, this._unseen(), this._notice].filter(Boolean).join(" ");
   }
 
-  /** Which value of a text column the training data did not have. The model may take it all the same. */
+  /** Name a value of a text column that the training data did not have. The model may accept it. */
   _unseen() {
     for (const [index, { name, kind, examples }] of this.columns.entries()) {
       if (kind !== "text" || examples.length < 2 || examples.length >= MAX_EXAMPLES) continue;
@@ -146,21 +160,22 @@ class TableField {
     return "";
   }
 
-  _line(row, at) {
-    const remove = h("button", { type: "button", class: "small", "aria-label": `Remove row ${at + 1}`, onclick: () => this._remove(at) }, "×");
-    return h("tr", {}, h("th", { scope: "row" }, String(at + 1)), row.map((cell, index) => h("td", {}, this._cell(cell, at, index))), h("td", {}, remove));
+  _line(row) {
+    const remove = button("×", () => this._remove(this._place(remove)[0]));
+    const line = h("tr", {}, h("th", { scope: "row" }), row.map((cell, index) => h("td", {}, this._cell(cell, index))), h("td", {}, remove));
+    this._lines.set(row, line);
+    return line;
   }
 
-  _cell(cell, at, index) {
-    const { name, kind, choices, nullable, examples } = this.columns[index];
-    const label = { "aria-label": `${name}, row ${at + 1}` };
-    if (kind === "yes or no") return h("input", { type: "checkbox", checked: cell === true, indeterminate: cell === null, ...label });
-    if (choices) return h("select", { ...label }, nullable ? h("option", { value: "" }, "") : null, choices.map((each) => h("option", { value: each, selected: String(each) === cell }, String(each))));
+  _cell(cell, index) {
+    const { kind, choices, nullable, examples } = this.columns[index];
+    if (kind === "yes or no") return h("input", { type: "checkbox", checked: cell === true, indeterminate: cell === null });
+    if (choices) return h("select", {}, nullable && h("option", { value: "" }, ""), choices.map((each) => h("option", { value: each, selected: String(each) === cell }, String(each))));
     const suggested = kind === "text" && examples.length > 1 ? this._suggestions(index, examples) : null;
-    return h("input", { type: TYPES[kind] ?? "text", step: TYPES[kind] ? 1 : null, inputmode: MODES[kind], value: cell, list: suggested, spellcheck: false, autocomplete: "off", ...label });
+    return h("input", { type: TYPES[kind] ?? "text", step: TYPES[kind] ? 1 : null, inputmode: MODES[kind], value: cell, list: suggested, spellcheck: false, autocomplete: "off" });
   }
 
-  /** The list of values that are known of a text column. Any other text is allowed. */
+  /** The list of known values of a text column. Any other text is allowed. */
   _suggestions(index, examples) {
     this._lists ??= new Map();
     if (!this._lists.has(index)) {
@@ -184,7 +199,7 @@ class TableField {
   }
 
   _add() {
-    // The last row would not be seen in a long table.
+    // At the end of a long table, the new row would be hidden.
     const at = this._rows.length < this._shown ? this._rows.length : 0;
     this._rows.splice(at, 0, this.columns.map(exampleCell));
     this.others.rows.splice(at, 0, this.others.names.map(() => ""));
@@ -193,7 +208,7 @@ class TableField {
     this._changed();
   }
 
-  /** Show the first row again, without those that were added or loaded. */
+  /** Show only the example row. */
   _reset() {
     this._rows = [this.columns.map(exampleCell)];
     this.others = { names: [], rows: [] };
@@ -215,7 +230,7 @@ class TableField {
     this._changed();
   }
 
-  /** Arrow keys and Enter move between rows, where the control has no other use for them. */
+  /** Arrow keys and Enter move between rows, unless the control uses them. */
   _move(event) {
     const step = { ArrowUp: -1, ArrowDown: 1, Enter: 1 }[event.key];
     if (event.ctrlKey || event.metaKey || event.target.localName === "button") return;
@@ -278,7 +293,7 @@ class TableField {
     });
   }
 
-  /** Where each column is in the rows of a file, and these rows. A matrix may come without a header. */
+  /** The place of each column in the rows of a file, and these rows. The file of a matrix needs no header. */
   _placesOf(header, others, name) {
     const titles = header.map((cell) => cell.trim());
     const places = this.columns.map((column) => titles.indexOf(column.name));
@@ -299,7 +314,7 @@ class TableField {
     }
   }
 
-  /** Take the rows that `make` gives. After an error the table is as it was. */
+  /** Use the rows that `make` returns. After an error, the table stays as it was. */
   async _replacing(make) {
     this.fail("");
     this.element.setAttribute("aria-busy", "true");

@@ -1,6 +1,6 @@
 // Work that leaves the browser time to paint.
 
-const LONGEST_TURN = 40; // milliseconds
+const MAX_TURN_MILLISECONDS = 25;
 
 /** Call `paint` once before the next frame, however often this is called. */
 export function eachFrame(paint) {
@@ -19,7 +19,7 @@ export class Turns {
   _began = performance.now();
 
   async rest() {
-    if (performance.now() - this._began < LONGEST_TURN) return;
+    if (performance.now() - this._began < MAX_TURN_MILLISECONDS) return;
     await new Promise((resolve) => setTimeout(resolve));
     this._began = performance.now();
   }
