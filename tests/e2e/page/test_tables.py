@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -394,6 +395,34 @@ def test_table_has_names_contrast_and_structure(
         open_csv(page, "x\n1\n")
         sound(page)
         page.context.close()
+
+
+def edges(region: Any) -> tuple[int, int]:
+    """The brightness of the left and the right edge of a table, above the text of its head."""
+    from PIL import Image
+
+    image = Image.open(BytesIO(region.screenshot())).convert("L")
+    return image.getpixel((4, 8)), image.getpixel((image.width - 5, 8))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_shadow_shows_that_columns_are_hidden(
+    tables: Running, visit: Callable[..., Any], scheme: str
+) -> None:
+    pytest.importorskip("PIL")
+    page = visit(address(tables, "churn"), color_scheme=scheme, viewport={"width": 390, "height": 800})
+    run(page)
+    for name in ("Rows of the input", "Outputs by row"):
+        region = page.get_by_role("region", name=name)
+        left, right = edges(region)
+        assert right < left - 3, name
+        region.evaluate("each => { each.scrollLeft = each.scrollWidth; }")
+        left, right = edges(region)
+        assert left < right - 3, name
+    wide = visit(address(tables, "churn"), color_scheme=scheme)
+    cell(wide, "age").wait_for()
+    left, right = edges(wide.get_by_role("region", name="Rows of the input"))
+    assert left == right
 
 
 def test_run_and_result_are_visible_with_ten_columns(visit: Callable[..., Any], tmp_path: Path) -> None:
