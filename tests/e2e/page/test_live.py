@@ -72,6 +72,10 @@ def test_charts_show_traffic_of_all_models_and_of_one(
     failure = row(page, "refuse").get_by_text("Last failed call, ").inner_text()
     assert failure.endswith("; the server's log says why.")
     assert row(page, "add").get_by_text("Last failed call, ").is_hidden()
+    errors_per_second = [row(page, name).locator("td").nth(2).inner_text() for name in ("add", "refuse")]
+    assert (errors_per_second[0], float(errors_per_second[1]) > 0) == ("0", True)
+    if width == 1280:
+        assert page.locator(".states").evaluate("each => each.scrollWidth - each.clientWidth") <= 0
     assert values(page, "Memory")[0].endswith("MB")
     assert chart(page, "Latency (estimated)").locator(".ticks span").last.inner_text() == "0"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

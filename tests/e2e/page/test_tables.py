@@ -292,6 +292,10 @@ BAD = {
         "age,balance,city,active\n1,2,Oslo,yes\n1,much,Oslo,yes\n",
         'Row 2 of rows.csv, column "balance": "much" is not a number, so the file was not loaded.',
     ),
+    "decimal comma": (
+        "age;balance;city;active\n1;2,5;Oslo;yes\n",
+        'Row 1 of rows.csv, column "balance": "2,5" is not a number with a decimal point, so the file was not loaded.',
+    ),
     "flag": (
         "age,balance,city,active\n1,2,Oslo,perhaps\n",
         'Row 1 of rows.csv, column "active": "perhaps" is neither yes nor no, so the file was not loaded.',
@@ -342,6 +346,15 @@ def test_file_of_ten_thousand_rows_is_sent_and_saved_whole(
     assert [len(saved), saved[0]["id"], saved[-1]["id"]] == [10_000, "x0", "x9999"]
     open_csv(page, "age,balance,city,active\n1,2,Oslo,yes\n")
     assert page.locator(".card.result table").count() == 0  # the output of other rows is gone
+
+
+def test_flags_of_pandas_are_numbers_in_a_column_of_numbers(
+    tables: Running, visit: Callable[..., Any]
+) -> None:
+    page = visit(address(tables, "churn"))
+    open_csv(page, "age,balance,city,active\nTrue,False,Oslo,True\n")
+    assert (cell(page, "age").input_value(), cell(page, "balance").input_value()) == ("1", "0")
+    run(page)
 
 
 def test_dropped_file_fills_the_table(tables: Running, visit: Callable[..., Any]) -> None:

@@ -6,6 +6,9 @@ import { contentOf, isDocument } from "./server.js";
 const MAX_COLUMNS = 256;
 const TRUE = ["true", "1", "yes", "t", "y"];
 const FALSE = ["false", "0", "no", "f", "n"];
+const DECIMAL_COMMA = /^[-+]?\d+,\d+$/;
+/** Flags as pandas writes them, which a model may have learned as numbers. */
+const FLAGS = { True: "1", False: "0" };
 
 /**
  * The columns of a model whose inputs are a table; null for any other model.
@@ -51,8 +54,9 @@ export function exampleCell({ kind, choices, examples, tensor }) {
 export function cellOf(column, text) {
   const trimmed = text.trim();
   if (column.kind !== "yes or no") {
-    valueOf(column, text);
-    return column.kind === "text" ? text : trimmed;
+    const cell = column.kind === "number" ? (FLAGS[trimmed] ?? trimmed) : column.kind === "text" ? text : trimmed;
+    valueOf(column, cell);
+    return cell;
   }
   if (trimmed === "" && column.nullable) return null;
   const word = trimmed.toLowerCase();
@@ -79,7 +83,7 @@ export function valueOf(column, cell) {
   }
   if (kind !== "integer" && kind !== "number") return text;
   const value = /^[-+]?(\d|\.\d)/.test(text) ? Number(text) : NaN;
-  if (Number.isNaN(value)) throw new Error(`"${brief(text)}" is not a number`);
+  if (Number.isNaN(value)) throw new Error(`"${brief(text)}" is not a number${DECIMAL_COMMA.test(text) ? " with a decimal point" : ""}`);
   if (kind === "number") return value;
   if (!Number.isInteger(value)) throw new Error(`"${brief(text)}" is not an integer`);
   if (!Number.isSafeInteger(value)) throw new Error(`"${brief(text)}" is too large for a browser to keep exactly`);

@@ -8,8 +8,8 @@ import { pathOf } from "./server.js";
 
 /** The reasons of models that are ready. Any other reason is why a reload failed. */
 const RESIDENT = /^(in memory: .*|the next call loads it|loading)$/;
-const TITLES = ["Model", "State", "Requests/s", "p99 (est.)", "In progress", "Memory", "Actions"];
-const numeric = (index) => (index > 1 && index < 6 ? "number" : null);
+const TITLES = ["Model", "State", "Requests/s", "Errors/s", "p99 (est.)", "In progress", "Memory", "Actions"];
+const numeric = (index) => (index > 1 && index < 7 ? "number" : null);
 
 /** The states of all models of a server. `last` gives the last point of a version, and `failureOf` its last failed call. */
 export class ModelStates {
@@ -40,7 +40,7 @@ export class ModelStates {
     const words = isFirst && this._server.mayLoad ? ["Load", "Reload", "Unload"] : [];
     const buttons = words.map((word) => button(word, () => this._change(name, word), { "aria-label": `${word} ${name}` }));
     const [state, why, failed] = [h("span", { class: "state" }), h("p", { class: "fault" }), h("p", {})];
-    const contents = [[state, why, failed], null, null, null, null, h("div", { class: "chips" }, buttons)];
+    const contents = [[state, why, failed], null, null, null, null, null, h("div", { class: "chips" }, buttons)];
     const cells = contents.map((content, index) => h("td", { class: numeric(index + 1) }, content));
     return { element: h("tr", {}, h("th", { scope: "row" }, name, version ? h("p", {}, `version ${version}`) : null), cells), cells, buttons, state, why, failed };
   }
@@ -55,8 +55,9 @@ export class ModelStates {
     why.textContent = this._faults.get(name) ?? (isResident || entry.reason === word ? "" : entry.reason);
     const failure = this._failureOf(keyOf(name, entry.version));
     failed.textContent = failure ? `Last failed call, ${new Date(failure[0] * 1000).toLocaleTimeString()}: ${failure[1]}` : "";
-    const { requests, highest, running, waiting, memory } = this._last(keyOf(name, entry.version));
-    const figures = [shown(requests, number), shown(highest, seconds), shown(running === undefined ? null : running + waiting, number), shown(memory, bytes)];
+    const { requests, errors, highest, running, waiting, memory } = this._last(keyOf(name, entry.version));
+    const calls = running === undefined ? null : running + waiting;
+    const figures = [shown(requests, number), shown(errors, number), shown(highest, seconds), shown(calls, number), shown(memory, bytes)];
     figures.forEach((text, index) => (cells[index + 1].textContent = text));
     buttons.forEach((control, index) => {
       control.hidden = (index === 0) === versions.some((each) => each.state === "READY"); // the first one loads
