@@ -7,7 +7,7 @@ const RESERVED = new Set(["model_name", "model_version", "id"]);
 
 /** The body of a call: arguments by name, or a V2 request for a model that takes tensors. */
 export function bodyOf(model, values) {
-  if (model.inputs.length === 0) return values; // the editor holds the whole request
+  if (model.inputs.length === 0) return values; // the form has one field for the whole request
   if (model.feeds) return { ...values, [model.feeds.name]: values[model.feeds.name]?.[0] };
   if (model.flat) return values;
   const given = model.inputs.filter(({ name }) => values[name] !== undefined);
@@ -132,7 +132,7 @@ function ofValue(name, value, declared) {
 const isRows = (value) =>
   Array.isArray(value) && value.length > 0 && value.every((row) => row && typeof row === "object" && !Array.isArray(row));
 
-/** Flat values as nested lists of a shape. A tensor of one value is that value. */
+/** Flat values as nested lists of a shape; a single value as it is. */
 export function nested(values, shape) {
   const flat = values.flat(Infinity);
   if (flat.length === 1) return flat[0];

@@ -73,7 +73,7 @@ export class Chat {
     return { messages, options: read.options, names: this.files.names };
   }
 
-  /** The conversation; `lane` is 1 for that of the second model. */
+  /** The conversation. `lane` is 1 for the second model of a comparison. */
   _messages(system, lane = 0) {
     return [...(system ? [{ role: "system", content: system }] : []), ...this._entries.flatMap((entry) => entry.messages(lane))];
   }

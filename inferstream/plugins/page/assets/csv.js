@@ -48,7 +48,7 @@ async function rowsOf(text, name, delimiter) {
   });
 }
 
-/** Save the rows that `rowOf` makes of items as a CSV file. A text that a spreadsheet would run as a formula is marked as text. */
+/** Save a CSV file with the rows that `rowOf` returns for items. Formulas are escaped, so that no spreadsheet runs them. */
 export async function saveCsv(name, header, items, rowOf) {
   const Papa = await parser();
   const line = (row) => `${Papa.unparse([row], { escapeFormulae: true })}\n`;

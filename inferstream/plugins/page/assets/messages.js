@@ -1,4 +1,4 @@
-// The messages of a chat: those of the user, which can be edited, and responses with their thinking and tool calls.
+// The messages of a chat: user messages, which can be edited, and responses with their thinking and tool calls.
 
 import { announce, button, copyButton, h, labelled, newId, scrollText } from "./dom.js";
 import { errorBox } from "./errors.js";

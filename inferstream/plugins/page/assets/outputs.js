@@ -15,11 +15,11 @@ export function isPicture({ kind, value, type }) {
   try {
     return (type ?? mediaTypeOf(bytesOf(value.slice(0, 24)))).startsWith("image/");
   } catch {
-    return false; // it is no base64
+    return false; // it is not base64
   }
 }
 
-/** Free the files that an element shows. A browser keeps each until then. */
+/** Free the memory of the files that an element shows. */
 export function release(element) {
   for (const { href } of element.querySelectorAll("a[download]")) URL.revokeObjectURL(href);
 }
@@ -27,7 +27,7 @@ export function release(element) {
 /** One output, shown by its type. */
 export const block = (output, titled) => h("section", { class: "output" }, titled && h("h3", {}, output.name), contents(output));
 
-/** Several outputs, with their names, or one without. */
+/** All outputs. If there are several, each has its name as a title. */
 export const blocks = (outputs) => outputs.map((output) => block(output, outputs.length > 1));
 
 function contents(output) {
@@ -62,7 +62,7 @@ function file(name, text, said) {
   return h("figure", { class: "media" }, media, h("figcaption", {}, type, " · ", download));
 }
 
-/** Labels as texts, and scores as bars or, for several rows, as a table. */
+/** Labels as text, and scores as bars or, for several rows, as a table. */
 function scores({ name, value, classes, labels }) {
   const rows = Array.from({ length: value.length / classes.length }, (_, row) => value.slice(row * classes.length, (row + 1) * classes.length));
   if (labels) return value.length === 1 ? h("p", { class: "figure" }, String(value[0])) : table(value.map((each) => ({ [name]: String(each) })));
@@ -86,7 +86,7 @@ function values(name, value) {
 
 const numbered = (rows) => rows.map((row) => Object.fromEntries(row.map((value, index) => [`[${index}]`, value])));
 
-/** Rows of named columns: a list of objects, or an object of columns as data frames are written. */
+/** Rows of named columns: a list of objects, or an object of columns, as a data frame is sent. */
 function rowsOf(value) {
   if (Array.isArray(value)) return value;
   const columns = Object.entries(value).filter(([, cells]) => Array.isArray(cells));

@@ -6,7 +6,7 @@ import { ROOT, Server } from "./server.js";
 
 const THEMES = ["auto", "light", "dark"];
 
-/** `<server-page>` is everything. */
+/** `<server-page>`: the whole page. */
 class ServerPage extends HTMLElement {
   connectedCallback() {
     this._server = new Server();
@@ -244,7 +244,7 @@ function addressOf({ name, version, tab }) {
   return `?${query}`;
 }
 
-/** The path of the OpenAPI document that this address is the reference of; null at the root. */
+/** The path of the OpenAPI document of this address; null at the root. */
 function referencePath() {
   const path = location.pathname.slice(new URL(ROOT).pathname.replace(/\/$/, "").length);
   if (!path.endsWith("/docs")) return null;

@@ -28,7 +28,7 @@ export class GapPlot {
     if (this.gaps.length > 2 * MOST_BARS) this.gaps = this.gaps.slice(-MOST_BARS);
   }
 
-  /** Draw what has come. Once for each frame is enough. */
+  /** Draw the gaps so far. Call it once for each frame. */
   draw() {
     if (this.gaps.length === 0) return;
     const shown = this.gaps.slice(-MOST_BARS);
@@ -103,7 +103,7 @@ export function chart(values, name) {
   );
 }
 
-/** Rows of numbers as a picture: grey values, or colours where the last dimension has 3 or 4. */
+/** Rows of numbers as a picture: grey values, or colours if the last dimension has 3 or 4 values. */
 export function picture(rows, name) {
   const height = rows.length;
   const width = rows[0].length;

@@ -166,7 +166,7 @@ function headerField({ name, description, required }) {
   return { name, input, element };
 }
 
-/** The body of a response, as it arrives; JSON in lines. */
+/** Print the body of a response as it arrives, and indent it if it is JSON. */
 async function print(response, out) {
   const isJson = response.headers.get("content-type")?.startsWith("application/json");
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

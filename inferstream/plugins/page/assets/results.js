@@ -60,10 +60,10 @@ export class Figures {
 }
 
 /**
- * The text of a stream, painted once for each frame. Follows its end while the reader does.
+ * The text of a stream, painted once for each frame. It stays scrolled to the end, unless the user scrolls up.
  *
- * What no later text changes is a block that is made once, so a frame costs what is new. `format` gives the end of
- * such blocks and the elements of a text; without it a text is shown as it is.
+ * Text that later text cannot change is drawn once, as a block, so a frame only draws new text. `format` finds the
+ * end of such blocks and makes the elements of a text. Without it, the text is not formatted.
  */
 export class GrowingText {
   constructor(label, format = null) {
@@ -97,7 +97,7 @@ export class GrowingText {
     if (follows) box.scrollTop = box.scrollHeight;
   }
 
-  /** Where the next block ends; 0 if the rest may still change, and is short. */
+  /** The end of the next block; 0 if the rest is short and may still change. */
   _end() {
     const end = this._format ? this._format.completeEnd(this._rest.slice(0, MOST_TAIL)) : 0;
     if (end > 0 || this._rest.length <= MOST_TAIL) return end;

@@ -92,13 +92,13 @@ export class Runner {
     return h("section", { class: "card result", "aria-label": "Output" }, h("div", { class: "card-head" }, h("h2", {}, "Output"), this._note, this._copy), this._output);
   }
 
-  /** A key that was pressed anywhere on the page. */
+  /** Handle a key that was pressed anywhere on the page. */
   key(event) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this._submit(event);
     if (event.key === "Escape" && this._leaving !== null) this.stop();
   }
 
-  /** What a key does now. */
+  /** Name the key that runs or stops the model. */
   _hint(running) {
     const keys = running ? ["Esc"] : ["Ctrl", "Enter"];
     this._keys.replaceChildren(...keys.flatMap((each) => [h("kbd", {}, each), " "]), running ? "stops" : "runs");

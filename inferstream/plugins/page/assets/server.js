@@ -2,12 +2,12 @@
 
 import { Client, InferstreamError } from "../inferstream.js";
 
-/** The root of the server, with the prefix that it is mounted below. */
+/** The URL of the server, with its path prefix. */
 export const ROOT = new URL("..", import.meta.url).href.replace(/\/$/, "");
 
 const PAUSE = 5000;
 
-/** The path of a model, whose name may hold slashes. */
+/** The path of a model, whose name can contain slashes. */
 export function pathOf(name, version) {
   const path = `/v2/models/${encodeURIComponent(name).replaceAll("%2F", "/")}`;
   return version ? `${path}/versions/${encodeURIComponent(version)}` : path;
@@ -30,7 +30,7 @@ export class Server extends EventTarget {
   closed = document.querySelector("server-page").hasAttribute("closed");
   about = { name: "inferstream", version: "" };
 
-  /** Use a header with all calls. It is kept in the memory of this page alone. */
+  /** Send a header with all calls. It is only kept in the memory of this page. */
   useKey(header, value) {
     this.key = value ? { header, value } : null;
     this.client.headers = this.key ? { [header]: value } : {};
@@ -69,7 +69,7 @@ export class Server extends EventTarget {
       examples: facts.examples ?? [],
       strict: facts.function ?? false,
       grpcPort: document.info["x-server"]?.grpc_port ?? 8081,
-      // Arguments by name where each is one value; tensors of other models go as V2.
+      // Arguments are sent by name if each is one value. Other models get V2 tensors.
       feeds: inputs.find(({ parameters }) => parameters?.stream) ?? null,
       flat: facts.function || (inputs.length > 0 && inputs.every(isSingle)),
     };
@@ -100,7 +100,7 @@ export class Server extends EventTarget {
       if (key === this.key) {
         if (error.status === 401) this.refusal = key ? "The server does not accept this key." : "This server needs a key.";
         if (error.status === 401 && !this._asked) this.ask(this.refusal);
-        this._asked = true; // once for each key; the key of the bar opens the question again
+        this._asked = true; // once for each key; the button in the bar opens the dialog again
       }
       changed = this._note(error.status > 0, this.models);
     }

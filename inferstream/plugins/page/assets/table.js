@@ -19,7 +19,7 @@ export function tableOf(model, changed, replaced) {
   return columns === null ? null : new TableField(columns, changed, replaced);
 }
 
-/** Rows of cells. A cell is a text, or true, false or null for yes, no and missing. */
+/** Rows of cells. A cell is a string, or true, false or null for yes, no and missing. */
 class TableField {
   name = "table";
   path = "table";
@@ -91,7 +91,7 @@ class TableField {
     return { names: this.columns.map(({ name }) => name), rows: this._rows };
   }
 
-  /** Show other cells: those of another table, or the values of a call by column. */
+  /** Show the cells of another table, or the values of a call by column. */
   write(given) {
     if (given.rows) {
       const at = this.columns.map(({ name }) => given.names.indexOf(name));
