@@ -355,6 +355,11 @@ def test_flags_of_pandas_are_numbers_in_a_column_of_numbers(
     open_csv(page, "age,balance,city,active\nTrue,False,Oslo,True\n")
     assert (cell(page, "age").input_value(), cell(page, "balance").input_value()) == ("1", "0")
     run(page)
+    page = visit(address(tables, "typed"))
+    open_csv(page, "count,flag,size,day\nTrue,False,M,2000-01-01\n")
+    assert cell(page, "count").input_value() == "1"
+    open_csv(page, "count,flag,size,day\nconstructor,no,M,2000-01-01\n")
+    assert '"constructor" is not a number' in fault(page)
 
 
 def test_dropped_file_fills_the_table(tables: Running, visit: Callable[..., Any]) -> None:

@@ -8,7 +8,7 @@ const TRUE = ["true", "1", "yes", "t", "y"];
 const FALSE = ["false", "0", "no", "f", "n"];
 const DECIMAL_COMMA = /^[-+]?\d+,\d+$/;
 /** Flags as pandas writes them, which a model may have learned as numbers. */
-const FLAGS = { True: "1", False: "0" };
+const FLAGS = new Map([["True", "1"], ["False", "0"]]);
 
 /**
  * The columns of a model whose inputs are a table; null for any other model.
@@ -54,7 +54,8 @@ export function exampleCell({ kind, choices, examples, tensor }) {
 export function cellOf(column, text) {
   const trimmed = text.trim();
   if (column.kind !== "yes or no") {
-    const cell = column.kind === "number" ? (FLAGS[trimmed] ?? trimmed) : column.kind === "text" ? text : trimmed;
+    const isNumber = column.kind === "number" || column.kind === "integer";
+    const cell = column.kind === "text" ? text : ((isNumber && FLAGS.get(trimmed)) || trimmed);
     valueOf(column, cell);
     return cell;
   }
