@@ -4,8 +4,8 @@ import { button, h, head, scrollTable, unseenHead } from "./dom.js";
 import { saveCsv } from "./csv.js";
 import { classesOf } from "./calls.js";
 import { cellText } from "./plots.js";
+import { shownRows } from "./turns.js";
 
-const MAX_ROWS = 100;
 const MAX_HEADS = 24;
 const MAX_CLASSES = 12;
 const MAX_BARS = 10;
@@ -18,11 +18,12 @@ export function rowsView(data, model, { columns, rows, others }) {
   const parts = outputs.flatMap(partsOf);
   const names = [...others.names, ...columns.map(({ name }) => name)];
   const valuesOf = (row, at) => [...(others.rows[at] ?? []), ...row];
-  const body = rows.slice(0, MAX_ROWS).map((row, at) => {
+  const most = shownRows(parts.length + names.length);
+  const body = rows.slice(0, most).map((row, at) => {
     const inputs = valuesOf(row, at).map((value) => h("td", { class: "input" }, cellText(value)));
     return h("tr", {}, h("th", { scope: "row" }, String(at + 1)), parts.map((part) => part.cell(at)), inputs);
   });
-  const more = rows.length > MAX_ROWS ? h("p", { class: "quiet" }, `The first ${MAX_ROWS} of ${rows.length.toLocaleString("en")} rows are shown. The file has all.`) : null;
+  const more = rows.length > most ? h("p", { class: "quiet" }, `The first ${most} of ${rows.length.toLocaleString("en")} rows are shown. The file has all.`) : null;
   const fields = [...names, ...outputs.flatMap(({ titles }) => titles)];
   const save = () => saveCsv(`${model.name}.csv`, fields, rows, (row, at) => [...valuesOf(row, at), ...outputs.flatMap((output) => output.of(at))]);
   const heads = [unseenHead("Row"), ...parts.map(({ title }) => head(title)), ...names.map((name) => head(name, "input"))];
@@ -48,9 +49,7 @@ function partsOf({ name, words, scored, width, of }) {
   return words.map((word, index) => ({ title: [h("span", { class: "kind" }, name, " "), word], cell: (row) => cell(of(row)[index]) }));
 }
 
-function barCell(value) {
-  return withShare(h("td", { class: "number share" }, value.toFixed(3)), value);
-}
+const barCell = (value) => withShare(h("td", { class: "number share" }, value.toFixed(3)), value);
 
 /** Draw a share as a bar in the background of an element. */
 function withShare(element, share) {
@@ -59,9 +58,7 @@ function withShare(element, share) {
 }
 
 /** The three best classes of many. */
-function best(classes, values) {
-  return ranked(classes, values, 3).map(({ title, value }) => `${title} ${value.toFixed(3)}`).join(", ");
-}
+const best = (classes, values) => ranked(classes, values, 3).map(({ title, value }) => `${title} ${value.toFixed(3)}`).join(", ");
 
 function ranked(classes, values, most) {
   const found = classes.map((title, index) => ({ title: String(title), value: values[index] }));

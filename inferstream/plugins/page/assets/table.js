@@ -4,10 +4,8 @@ import { announce, button, h, head, newId, scrollTable, unseenHead } from "./dom
 import { brief, cellOf, columnsOf, exampleCell, valueOf } from "./columns.js";
 import { readBlock, readCsv } from "./csv.js";
 import { WrongValue } from "./fields.js";
-import { mapInTurns } from "./turns.js";
+import { mapInTurns, shownRows } from "./turns.js";
 
-const MAX_SHOWN = 100;
-const MAX_CELLS = 1000;
 /** Metadata has at most this many examples of a column, so a column with as many may have others. */
 const MAX_EXAMPLES = 20;
 const TYPES = { date: "date", time: "time", "date and time": "datetime-local" };
@@ -35,7 +33,7 @@ class TableField {
     this._rows = [columns.map(exampleCell)];
     this._lines = new WeakMap();
     this._notice = "";
-    this._shown = Math.min(MAX_SHOWN, Math.max(1, Math.floor(MAX_CELLS / columns.length)));
+    this._shown = shownRows(columns.length);
     this._body = h("tbody", {});
     this._more = h("p", { class: "quiet", role: "status" });
     this._fault = h("p", { class: "fault", role: "alert", id: newId("fault") });

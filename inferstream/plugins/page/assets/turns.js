@@ -1,6 +1,11 @@
 // Work that leaves the browser time to paint.
 
 const MAX_TURN_MILLISECONDS = 25;
+const MAX_ROWS = 100;
+const MAX_CELLS = 1000;
+
+/** The number of rows that a table of so many columns shows. Layout of more cells takes longer than a frame should. */
+export const shownRows = (columns) => Math.min(MAX_ROWS, Math.max(1, Math.floor(MAX_CELLS / columns)));
 
 /** Call `paint` once before the next frame, however often this is called. */
 export function eachFrame(paint) {
