@@ -6,12 +6,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import pytest
 
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.frontends import MANY
 from tests.serving import Running, eventually
 
-from .conftest import until, write_models
+from .conftest import focus_is, until, write_models
 from .test_accessibility import sound
 
 Visit = Callable[..., Any]
@@ -68,6 +72,10 @@ def test_charts_show_traffic_of_all_models_and_of_one(
     failure = row(page, "refuse").get_by_text("Last failed call, ").inner_text()
     assert failure.endswith("; the server's log says why.")
     assert row(page, "add").get_by_text("Last failed call, ").is_hidden()
+    errors_per_second = [row(page, name).locator("td").nth(2).inner_text() for name in ("add", "refuse")]
+    assert (errors_per_second[0], float(errors_per_second[1]) > 0) == ("0", True)
+    if width == 1280:
+        assert page.locator(".states").evaluate("each => each.scrollWidth - each.clientWidth") <= 0
     assert values(page, "Memory")[0].endswith("MB")
     assert chart(page, "Latency (estimated)").locator(".ticks span").last.inner_text() == "0"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -92,6 +100,25 @@ def test_chart_is_read_with_keyboard_and_pointer(served: Running, visit: Visit) 
     assert int(slider.get_attribute("aria-valuenow")) < 0
     page.mouse.move(0, 0)
     assert chart(page, "Requests per second").get_by_text("s ago").count() == 0
+
+
+def test_escape_in_chart_returns_to_newest_values_and_stops_no_stream(served: Running, visit: Visit) -> None:
+    page = visit(f"{served.url}/?model=ticks")
+    page.get_by_label("prompt", exact=True).fill("go on")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.locator(".stream-text").get_by_text("go on 1 ").wait_for()
+    page.get_by_role("link", name="Server", exact=True).click()
+    slider = page.get_by_role("slider", name="Calls in progress, time")
+    eventually(lambda: page.locator(".line-plot .line-0").first.get_attribute("d").count("L") > 0)
+    slider.focus()
+    page.keyboard.press("Home")
+    assert int(slider.get_attribute("aria-valuenow")) < 0
+    page.keyboard.press("Escape")
+    assert slider.get_attribute("aria-valuenow") == "0"
+    assert chart(page, "Calls in progress").get_by_text("s ago").count() == 0
+    focus_is(page, "each.getAttribute('aria-label') === 'Calls in progress, time'")
+    page.get_by_role("link", name="Models", exact=True).click()
+    page.get_by_role("button", name="Stop").click()
 
 
 def test_page_polls_every_two_seconds_only_while_view_is_visible(served: Running, visit: Visit) -> None:
@@ -168,6 +195,41 @@ def test_failed_reload_and_lost_server_show_at_each_model(served: Running, visit
     eventually(lambda: {*states.all_inner_texts()} == {"not reachable"}, 20)
     assert page.get_by_role("button", name="Reload add").is_disabled()
     assert "not reachable" in page.locator(".sidebar").get_by_role("link", name="add").first.inner_text()
+
+
+@pytest.fixture
+def doubled(tmp_path: Path) -> Iterator[Running]:
+    running = Running(write_models(tmp_path / "models"), "--frontends", "2")
+    yield running
+    assert running.stop() == 0, running.text()
+
+
+def count_errors(served: Running) -> list[tuple[float, float]]:
+    """The rejected and the failed requests of each front end."""
+    processes = httpx.get(f"{served.url}/page/live", timeout=20).json()["processes"]
+    own = [next(numbers for name, _, numbers, *_ in process if not name) for process in processes]
+    return [(numbers["client_errors"][0], numbers["server_errors"][0]) for numbers in own]
+
+
+def test_grpc_errors_of_all_front_ends_are_in_the_chart(doubled: Running, visit: Visit) -> None:
+    number = {"name": "number", "datatype": "INT64", "shape": [1], "contents": {"int64_contents": [1]}}
+    page = open_server(doubled, visit)
+    eventually(lambda: values(page, "Error responses per second") == ["0", "0"])
+    codes = []
+    for _ in range(MANY):
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        with grpc.insecure_channel(doubled.grpc, options=options) as channel:
+            stub = GRPCInferenceServiceStub(channel)
+            for name in ("missing", "refuse"):
+                with pytest.raises(grpc.RpcError) as failure:
+                    stub.ModelInfer(ModelInferRequest(model_name=name, inputs=[number]), timeout=20)
+                codes.append(failure.value.code().name)
+    assert set(codes) == {"NOT_FOUND", "INTERNAL"}
+    counts = count_errors(doubled)
+    assert len(counts) == 2
+    assert all(rejected > 0 and failed > 0 for rejected, failed in counts)
+    assert [sum(each) for each in zip(*counts, strict=True)] == [MANY, MANY]
+    eventually(lambda: all(float(each) > 0 for each in values(page, "Error responses per second")))
 
 
 @pytest.fixture

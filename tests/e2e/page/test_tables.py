@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -291,6 +292,10 @@ BAD = {
         "age,balance,city,active\n1,2,Oslo,yes\n1,much,Oslo,yes\n",
         'Row 2 of rows.csv, column "balance": "much" is not a number, so the file was not loaded.',
     ),
+    "decimal comma": (
+        "age;balance;city;active\n1;2,5;Oslo;yes\n",
+        'Row 1 of rows.csv, column "balance": "2,5" is not a number with a decimal point, so the file was not loaded.',
+    ),
     "flag": (
         "age,balance,city,active\n1,2,Oslo,perhaps\n",
         'Row 1 of rows.csv, column "active": "perhaps" is neither yes nor no, so the file was not loaded.',
@@ -331,7 +336,7 @@ def test_file_of_ten_thousand_rows_is_sent_and_saved_whole(
         "The first 100 of 10,000 rows. All of them are sent. "
         "Not sent, because the model has no such column: id."
     )
-    assert "without the other 9,980 rows" in page.locator(".code-card").inner_text()
+    page.get_by_text("without the other 9,980 rows").wait_for()
     run(page)
     assert page.get_by_role("region", name="Outputs by row").locator("tbody tr").count() == 100
     with page.expect_download() as download:
@@ -341,6 +346,20 @@ def test_file_of_ten_thousand_rows_is_sent_and_saved_whole(
     assert [len(saved), saved[0]["id"], saved[-1]["id"]] == [10_000, "x0", "x9999"]
     open_csv(page, "age,balance,city,active\n1,2,Oslo,yes\n")
     assert page.locator(".card.result table").count() == 0  # the output of other rows is gone
+
+
+def test_flags_of_pandas_are_numbers_in_a_column_of_numbers(
+    tables: Running, visit: Callable[..., Any]
+) -> None:
+    page = visit(address(tables, "churn"))
+    open_csv(page, "age,balance,city,active\nTrue,False,Oslo,True\n")
+    assert (cell(page, "age").input_value(), cell(page, "balance").input_value()) == ("1", "0")
+    run(page)
+    page = visit(address(tables, "typed"))
+    open_csv(page, "count,flag,size,day\nTrue,False,M,2000-01-01\n")
+    assert cell(page, "count").input_value() == "1"
+    open_csv(page, "count,flag,size,day\nconstructor,no,M,2000-01-01\n")
+    assert '"constructor" is not a number' in fault(page)
 
 
 def test_dropped_file_fills_the_table(tables: Running, visit: Callable[..., Any]) -> None:
@@ -394,6 +413,34 @@ def test_table_has_names_contrast_and_structure(
         open_csv(page, "x\n1\n")
         sound(page)
         page.context.close()
+
+
+def edges(region: Any) -> tuple[int, int]:
+    """The brightness of the left and the right edge of a table, above the text of its head."""
+    from PIL import Image
+
+    image = Image.open(BytesIO(region.screenshot())).convert("L")
+    return image.getpixel((4, 8)), image.getpixel((image.width - 5, 8))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_shadow_shows_that_columns_are_hidden(
+    tables: Running, visit: Callable[..., Any], scheme: str
+) -> None:
+    pytest.importorskip("PIL")
+    page = visit(address(tables, "churn"), color_scheme=scheme, viewport={"width": 390, "height": 800})
+    run(page)
+    for name in ("Rows of the input", "Outputs by row"):
+        region = page.get_by_role("region", name=name)
+        left, right = edges(region)
+        assert right < left - 3, name
+        region.evaluate("each => { each.scrollLeft = each.scrollWidth; }")
+        left, right = edges(region)
+        assert left < right - 3, name
+    wide = visit(address(tables, "churn"), color_scheme=scheme)
+    cell(wide, "age").wait_for()
+    left, right = edges(wide.get_by_role("region", name="Rows of the input"))
+    assert left == right
 
 
 def test_run_and_result_are_visible_with_ten_columns(visit: Callable[..., Any], tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
-// Calls of a model: what the values of a form become on the wire, and what comes back.
+// Calls of a model: requests from the values of a form, and the outputs of responses.
 
+import { parsed } from "./fields.js";
 import { InferstreamError, ROOT, contentOf, isDocument, pathOf } from "./server.js";
 
 const RESERVED = new Set(["model_name", "model_version", "id"]);
 
 /** The body of a call: arguments by name, or a V2 request for a model that takes tensors. */
 export function bodyOf(model, values) {
-  if (model.inputs.length === 0) return values; // the editor holds the whole request
+  if (model.inputs.length === 0) return values; // the form has one field for the whole request
   if (model.feeds) return { ...values, [model.feeds.name]: values[model.feeds.name]?.[0] };
   if (model.flat) return values;
   const given = model.inputs.filter(({ name }) => values[name] !== undefined);
@@ -16,11 +17,10 @@ export function bodyOf(model, values) {
 /** The class names of an output, in the order of its scores; undefined if it has none. */
 export function classesOf(tensor, model) {
   const declared = model.outputs.find(({ name }) => name === tensor.name);
-  const text = tensor.parameters?.classes ?? declared?.parameters?.classes;
-  return typeof text === "string" ? JSON.parse(text) : undefined;
+  return parsed(tensor.parameters?.classes ?? declared?.parameters?.classes);
 }
 
-/** A tensor of V2 with this value, which is a single one, nested lists, or any JSON. */
+/** A V2 tensor with this value, which is a single one, nested lists, or any JSON. */
 export function tensorOf(tensor, value) {
   const element = isDocument(tensor) ? JSON.stringify(value) : value;
   const shape = shapeOf(element);
@@ -37,7 +37,7 @@ export function shapeOf(value) {
   return shape;
 }
 
-/** Send a call. Gives each response as it comes: one, or those of a stream. */
+/** Send a call, and yield its one response, or the responses of its stream. */
 export async function* responses(server, model, { values, body, streamed }, signal) {
   const options = { version: model.version || undefined, signal };
   if (model.feeds) {
@@ -51,7 +51,7 @@ export async function* responses(server, model, { values, body, streamed }, sign
   }
 }
 
-/** The responses to a call whose later requests each carry a value of its stream. It goes over a WebSocket. */
+/** The responses to a call that sends a stream of values, each in a request over a WebSocket. */
 async function* fed(server, model, values, signal) {
   const { [model.feeds.name]: stream, ...others } = values;
   const inputsOf = (given) => model.inputs.filter(({ name }) => given[name] !== undefined).map((tensor) => tensorOf(tensor, given[tensor.name]));
@@ -103,16 +103,16 @@ export function outputsOf(data, model) {
 }
 
 function ofTensor(tensor, model) {
-  const declared = model.outputs.find(({ name }) => name === tensor.name);
-  const parameters = { ...declared?.parameters, ...tensor.parameters };
-  const described = { name: tensor.name, datatype: tensor.datatype, shape: tensor.shape, parameters };
-  if (parameters.media_type) return { name: tensor.name, kind: "file", value: tensor.data[0], type: parameters.media_type };
+  const { name, datatype, shape, data } = tensor;
+  const declared = model.outputs.find((output) => output.name === name);
+  const described = { parameters: { ...declared?.parameters, ...tensor.parameters } };
+  const { media_type: type } = described.parameters;
+  if (type) return { name, kind: "file", value: data[0], type };
   const classes = classesOf(tensor, model);
-  if (classes?.length > 1) return { name: tensor.name, kind: "classes", value: tensor.data, classes, labels: tensor.shape.length < 2 || tensor.shape.at(-1) !== classes.length };
-  if (tensor.datatype !== "BYTES") return { name: tensor.name, kind: "values", value: nested(tensor.data, tensor.shape) };
-  if (tensor.data.length !== 1) return { name: tensor.name, kind: "values", value: tensor.data };
-  const [value] = tensor.data;
-  return ofValue(tensor.name, isDocument(described) ? parsed(value) : value, described);
+  if (classes?.length > 1) return { name, kind: "classes", value: data, classes, labels: shape.length < 2 || shape.at(-1) !== classes.length };
+  if (datatype !== "BYTES") return { name, kind: "values", value: nested(data, shape) };
+  if (data.length !== 1) return { name, kind: "values", value: data };
+  return ofValue(name, isDocument(described) ? (parsed(data[0]) ?? data[0]) : data[0], described);
 }
 
 function ofValue(name, value, declared) {
@@ -132,15 +132,7 @@ function ofValue(name, value, declared) {
 const isRows = (value) =>
   Array.isArray(value) && value.length > 0 && value.every((row) => row && typeof row === "object" && !Array.isArray(row));
 
-function parsed(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
-}
-
-/** Flat values as nested lists of a shape. A tensor of one value is that value. */
+/** Flat values as nested lists of a shape; a single value as it is. */
 export function nested(values, shape) {
   const flat = values.flat(Infinity);
   if (flat.length === 1) return flat[0];

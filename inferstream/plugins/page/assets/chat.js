@@ -1,6 +1,6 @@
 // A chat with a text model. The conversation exists only in this page.
 
-import { download, h, icon, newId } from "./dom.js";
+import { button, download, h, icon, newId } from "./dom.js";
 import { ChatFiles, ChatOptions } from "./chat_options.js";
 import { TEXT, pretty } from "./fields.js";
 import { Reply, UserMessage, contentOf, isSending } from "./messages.js";
@@ -28,9 +28,8 @@ export class Chat {
     this._input = h("textarea", { id, rows: 1, placeholder: "Write a message", onkeydown: (event) => this._key(event), oninput: () => this._grow() });
     this._send = h("button", { type: "submit", class: "primary round", "aria-label": "Send" }, icon("send"));
     this._stop = h("button", { type: "button", class: "stop round", hidden: true, "aria-label": "Stop", onclick: () => this.stop() }, icon("stop"));
-    const button = (text, onclick, pressed) => h("button", { type: "button", class: "small", onclick, "aria-pressed": pressed }, text);
     this._again = button("Regenerate", () => this._ready() && this._respond(this._entries.length - 1));
-    this._compare = button("Compare", () => this._choose(), "false");
+    this._compare = button("Compare", () => this._choose(), { "aria-pressed": "false" });
     this._files = h("div", {});
     this._options = h("div", {});
     this.element = h(
@@ -74,7 +73,7 @@ export class Chat {
     return { messages, options: read.options, names: this.files.names };
   }
 
-  /** The conversation; `lane` is 1 for that of the second model. */
+  /** The conversation. `lane` is 1 for the second model of a comparison. */
   _messages(system, lane = 0) {
     return [...(system ? [{ role: "system", content: system }] : []), ...this._entries.flatMap((entry) => entry.messages(lane))];
   }

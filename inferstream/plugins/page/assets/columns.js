@@ -1,13 +1,14 @@
-// The columns of models that take tables: what metadata say of each, and cells as text and as values.
+// The columns of models that take tables: their types by the metadata, and cells as text and as values.
 
-import { factsOf } from "./fields.js";
+import { factsOf, timeOf, wordOf } from "./fields.js";
 import { contentOf, isDocument } from "./server.js";
 
 const MAX_COLUMNS = 256;
-const INTEGER = /^U?INT/;
 const TRUE = ["true", "1", "yes", "t", "y"];
 const FALSE = ["false", "0", "no", "f", "n"];
-const TIMES = { date: "2000-01-01", time: "12:00:00" };
+const DECIMAL_COMMA = /^[-+]?\d+,\d+$/;
+/** Flags as pandas writes them, which a model may have learned as numbers. */
+const FLAGS = new Map([["True", "1"], ["False", "0"]]);
 
 /**
  * The columns of a model whose inputs are a table; null for any other model.
@@ -37,23 +38,26 @@ function columnOf(tensor, name) {
   const examples = facts.examples ?? [];
   const known = facts.choices ?? examples;
   const flags = known.length > 0 && known.every((each) => typeof each === "boolean");
-  const kind = flags || tensor.datatype === "BOOL" ? "yes or no" : facts.choices ? "choice" : contentOf(tensor) === "datetime" ? (facts.format ?? "date and time") : tensor.datatype === "BYTES" ? "text" : INTEGER.test(tensor.datatype) ? "integer" : "number";
+  const kind = flags ? "yes or no" : facts.choices ? "choice" : wordOf(tensor.datatype, contentOf(tensor), facts.format);
   return { name, tensor, kind, choices: facts.choices, examples, nullable: Boolean(tensor.parameters?.nullable) || facts.optional, optional: facts.optional, matrix: false };
 }
 
-/** What a cell of the first row holds. It is a value that the model accepts. */
+/** The cell of the first row, which the model accepts. */
 export function exampleCell({ kind, choices, examples, tensor }) {
   if (kind === "yes or no") return examples[0] ?? true;
-  const [value = { choice: "", text: "text", "date and time": "2000-01-01T00:00:00", ...TIMES }[kind] ?? (tensor.datatype.startsWith("U") ? 0 : 1)] = choices ?? examples;
+  const number = tensor.datatype.startsWith("U") ? 0 : 1;
+  const [value = { choice: "", text: "text", integer: number, number }[kind] ?? timeOf(kind)] = choices ?? examples;
   return String(value);
 }
 
-/** A cell from the text of a file or of the clipboard. Throws an Error that says what is expected. */
+/** A cell from the text of a file or of the clipboard. Throws an Error that names the fault. */
 export function cellOf(column, text) {
   const trimmed = text.trim();
   if (column.kind !== "yes or no") {
-    valueOf(column, text);
-    return column.kind === "text" ? text : trimmed;
+    const isNumber = column.kind === "number" || column.kind === "integer";
+    const cell = column.kind === "text" ? text : ((isNumber && FLAGS.get(trimmed)) || trimmed);
+    valueOf(column, cell);
+    return cell;
   }
   if (trimmed === "" && column.nullable) return null;
   const word = trimmed.toLowerCase();
@@ -62,7 +66,7 @@ export function cellOf(column, text) {
   throw new Error(`"${brief(trimmed)}" is neither yes nor no`);
 }
 
-/** The value of a cell as the model gets it; null for a missing one. Throws an Error that says what is expected. */
+/** The value of a cell as it is sent; null for a missing one. Throws an Error that names the fault. */
 export function valueOf(column, cell) {
   const { kind, tensor, nullable, choices } = column;
   if (kind === "yes or no") {
@@ -80,7 +84,7 @@ export function valueOf(column, cell) {
   }
   if (kind !== "integer" && kind !== "number") return text;
   const value = /^[-+]?(\d|\.\d)/.test(text) ? Number(text) : NaN;
-  if (Number.isNaN(value)) throw new Error(`"${brief(text)}" is not a number`);
+  if (Number.isNaN(value)) throw new Error(`"${brief(text)}" is not a number${DECIMAL_COMMA.test(text) ? " with a decimal point" : ""}`);
   if (kind === "number") return value;
   if (!Number.isInteger(value)) throw new Error(`"${brief(text)}" is not an integer`);
   if (!Number.isSafeInteger(value)) throw new Error(`"${brief(text)}" is too large for a browser to keep exactly`);

@@ -1,7 +1,8 @@
-// CSV files and blocks of a spreadsheet: read into rows of cells, and written. Papa Parse is loaded when it is needed.
+// Reads CSV files and blocks of a spreadsheet into rows of cells, and writes CSV files. Papa Parse is loaded when it is needed.
 
 import { download, h } from "./dom.js";
 import { ROOT } from "./server.js";
+import { mapInTurns } from "./turns.js";
 
 const MAX_BYTES = 64 * 2 ** 20;
 const MAX_ROWS = 100_000;
@@ -9,7 +10,7 @@ const PIECE = 128 * 1024; // characters that are parsed in a few milliseconds
 
 let loading = null;
 
-/** Papa Parse, which is a script of the whole page. */
+/** Load Papa Parse, a classic script. */
 function parser() {
   loading ??= new Promise((resolve, reject) => {
     const failed = () => reject(new Error("The CSV reader of this page cannot be loaded."));
@@ -19,7 +20,7 @@ function parser() {
   return loading;
 }
 
-/** The rows of a CSV file, each a list of texts. Throws an Error with one sentence for the reader of the page. */
+/** The rows of a CSV file, each a list of strings. Throws an Error with one sentence for the user. */
 export async function readCsv(file) {
   if (file.size > MAX_BYTES) throw new Error(`${file.name} is larger than ${MAX_BYTES / 2 ** 20} MB.`);
   const text = await file.text();
@@ -47,8 +48,9 @@ async function rowsOf(text, name, delimiter) {
   });
 }
 
-/** Save rows of values as a CSV file. A text that a spreadsheet would run as a formula is marked as text. */
-export async function saveCsv(name, header, rows) {
+/** Save a CSV file with the rows that `rowOf` returns for items. Formulas are escaped, so that no spreadsheet runs them. */
+export async function saveCsv(name, header, items, rowOf) {
   const Papa = await parser();
-  download(name, "text/csv", Papa.unparse({ fields: header, data: rows }, { escapeFormulae: true, newline: "\n" }), "\n");
+  const line = (row) => `${Papa.unparse([row], { escapeFormulae: true })}\n`;
+  download(name, "text/csv", line(header), ...(await mapInTurns(items, (item, at) => line(rowOf(item, at)))));
 }

@@ -1,4 +1,4 @@
-// Makes elements. Every text becomes a text node, so that nothing a model says is ever read as HTML.
+// Makes elements. Every string becomes a text node, so that the output of a model is never parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "indeterminate", "spellcheck"]);
@@ -24,6 +24,15 @@ function filled(element, attributes, children) {
   return element;
 }
 
+/** A small button. */
+export const button = (text, onclick, attributes = {}) => h("button", { type: "button", class: "small", onclick, ...attributes }, text);
+
+/** A control with an id, below its label and notes. */
+export const labelled = (control, label, ...notes) => h("div", { class: "field" }, h("div", { class: "label" }, h("label", { for: control.id }, label), notes), control);
+
+/** Preformatted text that scrolls in its own region. */
+export const scrollText = (label, text, attributes = {}) => h("pre", { tabindex: 0, role: "region", "aria-label": label, ...attributes }, text);
+
 let counter = 0;
 
 /** An id that no other element has. */
@@ -39,7 +48,7 @@ const ICONS = {
   play: "M8 5v14l11-7z",
 };
 
-/** A small picture without a name of its own; the control around it has one. */
+/** A small picture without a name, because the control around it has one. */
 export function icon(name) {
   const paths = ICONS[name].split("|").map((d) => svg("path", { d }));
   return svg("svg", { class: `icon icon-${name}`, viewBox: "0 0 24 24", "aria-hidden": "true" }, paths);
@@ -49,7 +58,7 @@ const status = h("div", { class: "unseen", role: "status", "aria-live": "polite"
 let waiting = null;
 let announced = 0;
 
-/** Tell screen readers. Announcements that follow each other fast are replaced by the last. */
+/** Announce a text to screen readers. If several follow each other fast, only the last one is announced. */
 export function announce(text) {
   if (!status.isConnected) document.body.append(status);
   clearTimeout(waiting);
@@ -60,7 +69,7 @@ export function announce(text) {
   }, pause);
 }
 
-/** Tabs of one list, by keyboard too: arrows, Home and End. `entries` are [key, label, panel]. */
+/** A list of tabs, which arrow keys, Home and End also select. `entries` are [key, label, panel]. */
 export function tabs(label, entries, chosen, changed = () => {}) {
   const buttons = entries.map(([key, text, panel]) => {
     panel.id ||= newId("panel");
@@ -93,12 +102,18 @@ export function tabs(label, entries, chosen, changed = () => {}) {
   return list;
 }
 
+/** The head of a column. */
+export const head = (content, kind = null) => h("th", { scope: "col", class: kind }, content);
+
+/** The same, for screen readers only. */
+export const unseenHead = (text) => head(h("span", { class: "unseen" }, text));
+
 /** A table that scrolls in its own region. */
 export function scrollTable(label, heads, body, kind = "", attributes = {}) {
   return h("div", { class: `table ${kind}`, tabindex: 0, role: "region", "aria-label": label }, h("table", attributes, h("thead", {}, h("tr", {}, heads)), body));
 }
 
-/** Save a file on the reader's machine. */
+/** Download a file. */
 export function download(name, type, ...parts) {
   const href = URL.createObjectURL(new Blob(parts, { type }));
   h("a", { href, download: name }).click();
@@ -108,19 +123,19 @@ export function download(name, type, ...parts) {
 /** A button that copies `text()`. */
 export function copyButton(text, title) {
   const label = h("span", {}, "Copy");
-  const button = h("button", { type: "button", class: "small copy", "aria-label": `Copy: ${title}`, onclick: copy }, icon("copy"), label);
+  const control = button([icon("copy"), label], copy, { class: "small copy", "aria-label": `Copy: ${title}` });
   async function copy() {
     try {
       await navigator.clipboard.writeText(text());
     } catch {
       copySelected(text()); // pages without TLS have no clipboard
     }
-    button.focus(); // the selection has taken the focus
+    control.focus(); // the selection has taken the focus
     label.textContent = "Copied";
     announce("Copied");
     setTimeout(() => (label.textContent = "Copy"), 1500);
   }
-  return button;
+  return control;
 }
 
 function copySelected(text) {

@@ -1,6 +1,6 @@
 // Shows the error of a call.
 
-import { h, icon } from "./dom.js";
+import { button, h, icon } from "./dom.js";
 
 const STATUSES = {
   400: "Bad Request",
@@ -17,12 +17,11 @@ const STATUSES = {
   504: "Gateway Timeout",
 };
 
-/** The status and the text of a failed call. */
+/** The status and the message of a failed call. */
 export function errorBox(error, server) {
   const status = error.status ? `${error.status} ${STATUSES[error.status] ?? ""}`.trim() : error.code ? `Failed: ${error.code}` : "No response";
   const opens = error.status === 401 || error.status === 403;
   if (error.status === 401) server.refuse(error);
-  const button = opens ? h("button", { type: "button", class: "small", onclick: () => server.refuse(error) }, icon("key"), "Set a key") : null;
   const text = error.message.includes("\n") ? h("pre", { tabindex: 0 }, error.message) : h("p", {}, error.message);
-  return h("div", { class: "error", role: "alert" }, h("strong", {}, status), text, button);
+  return h("div", { class: "error", role: "alert" }, h("strong", {}, status), text, opens && button([icon("key"), "Set a key"], () => server.refuse(error)));
 }

@@ -1,4 +1,4 @@
-// One field of a form for each input of a model, by what metadata say of it.
+// The fields of a form, one for each input of a model, as its metadata describe it.
 
 import { h, newId } from "./dom.js";
 import { groupOf, objectOf } from "./groups.js";
@@ -9,16 +9,18 @@ const NUMBER = /^(U?INT|FP|BF)/;
 const PICTURE = /image|img|photo|picture|frame/i;
 const SOUND = /audio|sound|speech|voice|wav/i;
 
+/** Parameters that hold JSON. */
+const FACTS = ["choices", "schema", "dimensions", "examples", "columns"];
 const WORDS = ["one", "two words", "three"];
 const TIMES = { date: "2000-01-01", time: "12:00:00" };
 
-/** The text of a prompt, as an example. */
+/** An example of a prompt. */
 export const TEXT = "Once upon a time there was a server.";
 
-/** A value that cannot be sent, and its field. The message is for the person at the form. */
+/** A value that cannot be sent, and its field. The form shows the message. */
 export class WrongValue extends Error {}
 
-/** The field of an input: `read()` gives its value, undefined for one that is left out. */
+/** The field of an input. `read()` returns its value, or undefined if the input is left out. */
 export function fieldOf(tensor, path = tensor.name) {
   const facts = factsOf(tensor);
   const object = isDocument(tensor) && contentOf(tensor) === "json" ? objectOf(facts, tensor.opened) : null;
@@ -52,36 +54,27 @@ export function fieldOf(tensor, path = tensor.name) {
         throw Object.assign(error, { field });
       }
     },
-    write: (value) => control.write(value),
+    write: control.write,
     fail(message) {
       fault.textContent = message;
-      if (message) input.setAttribute("aria-invalid", "true");
-      else input.removeAttribute("aria-invalid");
+      input.ariaInvalid = message ? "true" : null;
     },
   };
-  input.addEventListener("input", () => field.fail(""));
-  input.addEventListener("change", () => field.fail(""));
+  for (const kind of ["input", "change"]) input.addEventListener(kind, () => field.fail(""));
   return field;
 }
 
-/** What the parameters of a tensor say, with their JSON read. */
+/** The parameters of a tensor, with their JSON parsed. */
 export function factsOf(tensor) {
   const said = tensor.parameters ?? {};
-  const schema = json(said.schema) ?? {};
-  return {
-    optional: Boolean(said.optional || said.stream),
-    fallback: json(said.default),
-    choices: json(said.choices),
-    description: typeof said.description === "string" ? said.description : "",
-    schema,
-    format: said.format,
-    dimensions: json(said.dimensions),
-    examples: json(said.examples),
-    columns: json(said.columns),
-  };
+  const facts = Object.fromEntries(FACTS.map((name) => [name, parsed(said[name])]));
+  const description = typeof said.description === "string" ? said.description : "";
+  const optional = Boolean(said.optional || said.stream);
+  return { ...facts, schema: facts.schema ?? {}, fallback: parsed(said.default), format: said.format, description, optional };
 }
 
-function json(text) {
+/** The value of a JSON text; undefined for anything else. */
+export function parsed(text) {
   try {
     return typeof text === "string" ? JSON.parse(text) : undefined;
   } catch {
@@ -89,7 +82,7 @@ function json(text) {
   }
 }
 
-/** What a tensor is, in a word. */
+/** A word for the type of a tensor. */
 export function kindOf(tensor) {
   const content = contentOf(tensor);
   const { choices, dimensions, format } = factsOf(tensor);
@@ -103,7 +96,8 @@ export function kindOf(tensor) {
   return `${tensor.datatype} ${sizes.join(" × ")}`;
 }
 
-function wordOf(datatype, content, format) {
+/** A word for the type of one value. */
+export function wordOf(datatype, content, format) {
   if (content === "image") return "image";
   if (content === "base64") return "file";
   if (content === "datetime") return format ?? "date and time";
@@ -127,18 +121,20 @@ function controlOf(tensor, facts) {
   return NUMBER.test(tensor.datatype) ? number(tensor, facts) : text(facts, tensor.name);
 }
 
+/** A control whose text `parse` reads. An empty one is left out if the input is optional. */
+function typed(input, { optional }, parse, write = (value) => (input.value = value ?? "")) {
+  return { input, write, read: () => (optional && input.value === "" && !input.validity.badInput ? undefined : parse(input.value)) };
+}
+
 function text(facts, name) {
   const input = h("textarea", { rows: 3, placeholder: shown(facts.fallback), spellcheck: false, class: "prose" });
   const example = facts.schema.examples?.[0] ?? (/system/i.test(name) ? "" : TEXT);
   if (!facts.optional && !facts.fallback) input.value = example;
-  return {
-    input,
-    read: () => (input.value === "" && facts.optional ? undefined : input.value),
-    write: (value) => (input.value = value ?? ""),
-  };
+  return typed(input, facts, (text) => text);
 }
 
-function number(tensor, { fallback, schema, optional }) {
+function number(tensor, facts) {
+  const { fallback, schema, optional } = facts;
   const whole = INTEGER.test(tensor.datatype);
   const low = schema.minimum ?? (whole && schema.exclusiveMinimum !== undefined ? schema.exclusiveMinimum + 1 : undefined);
   const high = schema.maximum ?? (whole && schema.exclusiveMaximum !== undefined ? schema.exclusiveMaximum - 1 : undefined);
@@ -153,18 +149,13 @@ function number(tensor, { fallback, schema, optional }) {
     placeholder: shown(fallback),
   });
   if (!optional) input.value = String(schema.examples?.[0] ?? Math.max(least, Math.min(1, most)));
-  const read = () => {
+  return typed(input, facts, (text) => {
     if (input.validity.badInput) throw new WrongValue("This is not a number.");
-    if (input.value === "") {
-      if (optional) return undefined;
-      throw new WrongValue("A number is needed here.");
-    }
-    const found = Number(input.value);
+    if (text === "") throw new WrongValue("Enter a number.");
     if (!input.validity.valid) throw new WrongValue(input.validationMessage);
-    if (whole && !Number.isSafeInteger(found)) throw new WrongValue("Browsers do not keep integers of this size exactly.");
-    return found;
-  };
-  return { input, read, write: (value) => (input.value = value ?? "") };
+    if (whole && !Number.isSafeInteger(Number(text))) throw new WrongValue("Browsers do not keep integers of this size exactly.");
+    return Number(text);
+  });
 }
 
 function check({ fallback, optional }) {
@@ -187,94 +178,77 @@ function choice({ choices: declared, fallback, optional }) {
   return { input, read, write, shows: "state" };
 }
 
-function time({ fallback, format, optional }) {
+function time(facts) {
+  const { fallback, format, optional } = facts;
   const type = { date: "date", time: "time" }[format] ?? "datetime-local";
   const input = h("input", { type, step: type === "date" ? undefined : 1 });
   if (fallback || !optional) input.value = fallback || timeOf(format);
-  const read = () => {
-    if (input.value === "" && !optional) throw new WrongValue("A value is needed here.");
-    return input.value === "" ? undefined : input.value;
-  };
-  return { input, read, write: (value) => (input.value = value ?? "") };
+  return typed(input, facts, (text) => {
+    if (text === "") throw new WrongValue("Enter a value.");
+    return text;
+  });
 }
 
-/** Texts, one in each line. */
-function lines({ fallback, optional }, example) {
+/** Strings, one in each line. */
+function lines(facts, example) {
+  const { fallback, optional } = facts;
   const input = h("textarea", { rows: 3, spellcheck: false, class: "prose", placeholder: "One in each line" });
   if (!optional) input.value = example.join("\n");
   else if (Array.isArray(fallback)) input.placeholder = fallback.join("\n");
-  const read = () => {
-    const found = input.value.split("\n").filter((line) => line !== "");
-    return found.length === 0 && optional ? undefined : found;
-  };
-  return { input, read, write: (value) => (input.value = (value ?? []).join("\n")), kind: "texts, one in each line" };
+  const parse = (text) => text.split("\n").filter((line) => line !== "");
+  return { ...typed(input, facts, parse, (value) => (input.value = (value ?? []).join("\n"))), kind: "texts, one in each line" };
 }
 
-/** The values of an input that is a stream, one in each line. Those that are not texts are JSON. */
+/** The values of an input that is a stream, one in each line. Values that are not strings are JSON. */
 function fed(tensor) {
   const texts = tensor.datatype === "BYTES" && ["", "str"].includes(contentOf(tensor));
   const input = h("textarea", { rows: 4, spellcheck: false, class: "code", value: texts ? "one\ntwo\nthree" : "1\n2\n3" });
   const read = () => {
     const found = input.value.split("\n").filter((line) => line.trim() !== "");
-    if (found.length === 0) throw new WrongValue("A value is needed here.");
-    try {
-      return found.map((line) => (texts ? line : JSON.parse(line)));
-    } catch (error) {
-      throw new WrongValue(`A line is not JSON: ${error.message}`);
-    }
+    if (found.length === 0) throw new WrongValue("Enter a value.");
+    return texts ? found : found.map((line) => parseJson(line, "A line"));
   };
   const write = (value) => (input.value = value.map((each) => (texts ? each : JSON.stringify(each))).join("\n"));
   return { input, read, write, kind: `${kindOf(tensor)}s, sent one after another`, shows: "state" };
 }
 
-/** JSON of any form, with an example of the right one. */
-function jsonText({ fallback, optional }, example) {
-  const size = JSON.stringify(example).length > 60 || typeof example === "object" ? 5 : 2;
-  const input = h("textarea", { rows: size, spellcheck: false, class: "code", placeholder: shown(fallback) });
-  if (!optional) input.value = pretty(example);
-  const read = () => {
-    if (input.value.trim() === "" && optional) return undefined;
-    try {
-      return JSON.parse(input.value);
-    } catch (error) {
-      throw new WrongValue(`This is not JSON: ${error.message}`);
-    }
-  };
-  return { input, read, write: (value) => (input.value = value === undefined ? "" : pretty(value)) };
+function parseJson(text, what) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new WrongValue(`${what} is not JSON: ${error.message}`);
+  }
 }
 
-/** Files, which travel as base64. */
+/** A JSON value, with an example. */
+function jsonText(facts, example) {
+  const size = JSON.stringify(example).length > 60 || typeof example === "object" ? 5 : 2;
+  const input = h("textarea", { rows: size, spellcheck: false, class: "code", placeholder: shown(facts.fallback) });
+  if (!facts.optional) input.value = pretty(example);
+  const parse = (text) => (facts.optional && !text.trim() ? undefined : parseJson(text, "This"));
+  return typed(input, facts, parse, (value) => (input.value = value === undefined ? "" : pretty(value)));
+}
+
+/** Files, which are sent as base64. */
 function file(tensor, { optional }) {
   const content = contentOf(tensor);
   const single = isSingle(tensor);
   const accept = content === "image" || PICTURE.test(tensor.name) ? "image/*" : SOUND.test(tensor.name) ? "audio/*" : undefined;
   const input = h("input", { type: "file", accept, multiple: !single });
   const preview = h("div", { class: "preview" });
-  let chosen = [];
-  let reading = Promise.resolve();
-  let failed = null;
+  let reading = [];
   input.addEventListener("change", () => {
-    const files = [...input.files];
-    failed = null;
-    reading = Promise.all(files.map(base64Of)).then(
-      (texts) => (chosen = files.map((each, index) => ({ name: each.name, text: texts[index] }))),
-      (error) => (failed = error),
-    );
-    preview.replaceChildren(...files.map(previewOf));
+    reading = [...input.files].map(base64Of);
+    preview.replaceChildren(...[...input.files].map(previewOf));
   });
+  input.fileNames = () => [...input.files].map(({ name }) => name);
   const read = async () => {
-    await reading;
-    if (failed !== null) throw new WrongValue(`The file cannot be read: ${failed.message}`);
-    if (chosen.length === 0) {
-      if (optional) return undefined;
-      throw new WrongValue("Choose a file.");
-    }
-    return single ? chosen[0].text : chosen.map(({ text: each }) => each);
+    const texts = await Promise.all(reading);
+    if (texts.includes(null)) throw new WrongValue("The file cannot be read. It may have changed; choose it again.");
+    if (texts.length === 0 && !optional) throw new WrongValue("Choose a file.");
+    return texts.length === 0 ? undefined : single ? texts[0] : texts;
   };
-  const names = () => chosen.map(({ name }) => name);
-  const element = h("div", { class: "file" }, input, preview);
-  input.fileNames = names;
-  return { input, element, read, write: () => {} };
+  return { input, element: h("div", { class: "file" }, input, preview), read, write: () => {} };
 }
 
 function previewOf(found) {
@@ -288,16 +262,16 @@ export function sizeOf(bytes) {
   return bytes < 1048576 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / 1048576).toFixed(1)} MB`;
 }
 
+/** The content of a file; null if it cannot be read. */
 function base64Of(found) {
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     const reader = new FileReader();
-    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
-    reader.onerror = () => reject(reader.error);
+    reader.onloadend = () => resolve(reader.result && reader.result.slice(reader.result.indexOf(",") + 1));
     reader.readAsDataURL(found);
   });
 }
 
-/** The default of an argument as a placeholder shows it. */
+/** The default of an argument, as a placeholder. */
 function shown(value) {
   if (value === undefined || value === null) return value === null ? "none" : undefined;
   return typeof value === "string" ? value : JSON.stringify(value);
@@ -312,9 +286,9 @@ export function pretty(value) {
   });
 }
 
-const timeOf = (format) => TIMES[format] ?? "2000-01-01T00:00:00";
+export const timeOf = (format) => TIMES[format] ?? "2000-01-01T00:00:00";
 
-/** Nested lists in the shape of a tensor: sizes that are free are small, and the same for all columns of a table. */
+/** Nested lists in the shape of a tensor. Free sizes are small, and the same for all columns of a table. */
 function exampleArray(tensor, { choices, format }) {
   const { shape, datatype } = tensor;
   const sizes = shape.map((size, index) => (size === -1 ? (index === shape.length - 1 ? 3 : 1) : size));
@@ -328,7 +302,7 @@ function exampleArray(tensor, { choices, format }) {
   return sizes.reduce((product, size) => product * size, 1) > 4096 ? [] : build(sizes);
 }
 
-/** A small value that obeys a JSON schema: its types, its required keys, and those that have defaults. */
+/** A small value that a JSON schema allows, with the keys that are required or have a default. */
 export function exampleOf(schema, root, depth = 0) {
   if (depth > 6) return null; // a schema may contain itself
   const found = schema.$ref ? (root.$defs?.[schema.$ref.split("/").at(-1)] ?? {}) : schema;

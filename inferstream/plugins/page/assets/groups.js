@@ -6,14 +6,14 @@ import { fieldOf } from "./fields.js";
 const DATATYPES = { boolean: "BOOL", integer: "INT64", number: "FP64", string: "BYTES" };
 const TIMES = new Set(["date", "date-time", "time"]);
 
-/** The schema of an object whose properties are all named; null for any other, and one inside itself: they stay JSON. */
+/** The schema of an object whose properties are all named. Others, and objects inside themselves, return null and stay JSON. */
 export function objectOf({ schema, optional, fallback }, opened = []) {
   const object = optional && (fallback ?? null) === null ? (given(schema, schema) ?? schema) : resolved(schema, schema);
   const named = Object.keys(object.properties ?? {}).length > 0 && !object.additionalProperties;
   return named && !opened.includes(object.title) ? { ...object, $defs: schema.$defs } : null;
 }
 
-/** The field of an object. One that may be left out, and has no default to change, has a box that switches it on. */
+/** The field of an object. If it is optional and has no default, a check box adds it to the call. */
 export function groupOf(tensor, facts, object, path) {
   const usual = facts.fallback ?? undefined;
   const opened = [...(tensor.opened ?? []), object.title];
@@ -56,7 +56,7 @@ export function groupOf(tensor, facts, object, path) {
   return group;
 }
 
-/** The box of a group, which is a field of its own for who keeps what is in the form. */
+/** The check box of a group. It is a field, so that its value is kept after a reload. */
 function boxOf(id, path, fields) {
   const input = h("input", { type: "checkbox", id, name: path, onchange: () => show() });
   const show = () => fields.forEach(({ element }) => (element.hidden = !input.checked));
@@ -77,7 +77,7 @@ function boxOf(id, path, fields) {
 function property(name, declared, object, optional, opened) {
   let schema = resolved(declared, object);
   const free = optional || !object.required?.includes(name);
-  // null is what stands for nothing. Where it is not the default, it has to be written, as JSON.
+  // A null default means that the property is absent. If null is not the default, the user enters it as JSON.
   const none = free && schema.default === null;
   if (none) schema = { ...(given(schema, object) ?? schema), default: null };
   const datatype = DATATYPES[schema.type];
@@ -91,19 +91,19 @@ function property(name, declared, object, optional, opened) {
   return { name, datatype: datatype ?? "BYTES", shape: [1], parameters: said, opened };
 }
 
-/** The values of a property that has few. A box that is not checked cannot tell `false` from nothing. */
+/** The choices of a property. An unchecked box would not distinguish `false` from a missing value. */
 function choicesOf(schema, free) {
   if (schema.const !== undefined) return [schema.const];
   return schema.type === "boolean" && free && typeof schema.default !== "boolean" ? [true, false] : schema.enum;
 }
 
-/** The one schema that a schema allows beside null; undefined if it has none. */
+/** The one schema that a schema allows next to null; undefined if it has none. */
 function given(schema, root) {
   const others = (schema.anyOf ?? []).filter(({ type }) => type !== "null");
   return others.length === 1 ? { ...resolved(others[0], root), ...schema, anyOf: undefined } : undefined;
 }
 
-/** A schema with what its reference names; what stands beside the reference wins. */
+/** A schema with its reference resolved. Keys next to the reference take precedence. */
 function resolved(schema, root) {
   const named = root.$defs?.[schema.$ref?.split("/").at(-1)];
   return named ? { ...named, ...schema, $ref: undefined } : schema;

@@ -1,6 +1,6 @@
-// The keys of the server: their use today, and what is left of their limits.
+// The keys of the server: their use today, and the rest of their limits.
 
-import { h, scrollTable } from "./dom.js";
+import { h, head, scrollTable } from "./dom.js";
 import { number, shown } from "./linechart.js";
 
 const HEADS = ["Key", "Principal", "Calls today", "Rejected today", "Tokens today", "Requests left", "Tokens left", "Expires"];
@@ -8,17 +8,17 @@ const HEADS = ["Key", "Principal", "Calls today", "Rejected today", "Tokens toda
 /** The share of a limit from which a key is near it. */
 const NEAR = 0.2;
 
-/** A table of the keys, for readers whose key may see it. */
+/** A table of the keys, for users whose key has the scope `metrics`. */
 export class KeyUsage {
   constructor(server) {
     this._server = server;
     this._body = h("tbody", {});
     this._note = h("p", { class: "quiet" });
-    const heads = HEADS.map((title, index) => h("th", { scope: "col", class: index > 1 ? "number" : null }, title));
+    const heads = HEADS.map((title, index) => head(title, index > 1 ? "number" : null));
     this.element = h("section", { class: "card", hidden: true }, h("h2", {}, "Keys"), scrollTable("Keys", heads, this._body), this._note);
   }
 
-  /** Look again. A server without keys, or a key that may not list them, has no table. */
+  /** Load the keys again. Without keys or the scope, there is no table. */
   async look() {
     const { key } = this._server;
     if (this._closed === key) return; // each request would count as an error of the server

@@ -1,4 +1,4 @@
-// The live view: charts of the last minutes for the server or a model, the states of all models, and what is left of the key's limits.
+// The live view: charts of the last minutes for the server or a model, the states of all models, and the rest of the limits of the key.
 
 import { h, icon, newId } from "./dom.js";
 import { KeyUsage } from "./keys.js";
@@ -48,7 +48,7 @@ class ServerView extends HTMLElement {
     this._draw();
   }
 
-  /** Look now, and then every two seconds while the view can be seen. A key that was refused is not sent again. */
+  /** Poll now, and then every two seconds while the view is visible. A key that was refused is not sent again. */
   async poll() {
     const { key } = this._server;
     clearTimeout(this._timer);
@@ -115,7 +115,7 @@ class ServerView extends HTMLElement {
   }
 }
 
-/** Why there are no metrics, and what would change that. */
+/** Why there are no metrics, and how to get them. */
 function reasonOf(error, key) {
   const reasons = {
     0: "The server cannot be reached. The numbers are from before.",

@@ -1,4 +1,4 @@
-// Markdown as elements. Texts become text nodes, and only addresses of the web become links.
+// Markdown as elements. Strings become text nodes, and only http(s) URLs become links.
 
 import { h } from "./dom.js";
 
@@ -50,7 +50,7 @@ export function rendered(text) {
 
 const starts = (line) => !line.trim() || [FENCE, HEADING, RULE, QUOTE, ITEM].some((each) => each.test(line));
 
-/** A list of lines; those that are indented belong to the item above them. */
+/** A list of lines. Indented lines belong to the item above them. */
 function list(lines) {
   const [, , number] = ITEM.exec(lines[0]);
   const indent = ITEM.exec(lines[0])[1].length;
@@ -78,7 +78,7 @@ function inline(text) {
   return [...parts, text.slice(from)];
 }
 
-/** Where the blocks of a text end that no later text changes; 0 if there are none. */
+/** The end of the blocks that later text cannot change; 0 if there are none. */
 export function completeEnd(text) {
   let fence = null;
   let end = 0;

@@ -1,14 +1,14 @@
-// The messages of a chat: those of the user, which can be edited, and responses with their thinking and tool calls.
+// The messages of a chat: user messages, which can be edited, and responses with their thinking and tool calls.
 
-import { announce, copyButton, h, newId } from "./dom.js";
+import { announce, button, copyButton, h, labelled, newId, scrollText } from "./dom.js";
 import { errorBox } from "./errors.js";
-import { pretty } from "./fields.js";
+import { parsed, pretty } from "./fields.js";
 import * as markdown from "./markdown.js";
 import { duration } from "./plots.js";
-import { Figures, GrowingText, Turns, eachFrame } from "./results.js";
+import { Figures, GrowingText } from "./results.js";
+import { Turns, eachFrame } from "./turns.js";
 
 const article = (role, name, ...children) => h("article", { class: `message ${role}`, "aria-label": name }, h("h2", { class: "who" }, name), children);
-const button = (text, attributes) => h("button", { type: "button", class: "small", ...attributes }, text);
 
 /** Whether a key sends the message of a text area. */
 export const isSending = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing;
@@ -37,7 +37,7 @@ export class UserMessage {
 
   _show() {
     const files = this._files.map((part) => (part.image_url ? h("img", { src: part.image_url.url, alt: "Attached image" }) : h("span", { class: "chip" }, "audio")));
-    const edit = button("Edit", { "aria-label": "Edit this message", onclick: () => this._edit() });
+    const edit = button("Edit", () => this._edit(), { "aria-label": "Edit this message" });
     this._body.replaceChildren(h("div", { class: "preview" }, files), h("div", { class: "bubble", hidden: !this._text }, this._text), edit);
   }
 
@@ -49,7 +49,7 @@ export class UserMessage {
       const text = input.value.trim();
       if (text || this._files.length) this._resend(contentOf(text, this._files));
     };
-    const actions = h("div", { class: "actions" }, button("Send", { type: "submit" }), button("Cancel", { onclick: cancel }));
+    const actions = h("div", { class: "actions" }, button("Send", null, { type: "submit" }), button("Cancel", cancel));
     this._body.replaceChildren(h("form", { "aria-label": "Edit the message", onsubmit: send }, input, h("p", { class: "note" }, "The messages below are removed."), actions));
     input.focus();
   }
@@ -142,7 +142,7 @@ export class Reply {
     this._note.textContent = [this._figures.first !== null && lineOf(this._figures), ending].filter(Boolean).join(" · ");
     if (failure) this._note.after(errorBox(failure, this._server));
     for (const call of calls) call.field.hidden = false;
-    if (calls.length && this._hooks.answered) this._tools.append(button(calls.length > 1 ? "Send the results" : "Send the result", { onclick: this._hooks.answered }));
+    if (calls.length && this._hooks.answered) this._tools.append(button(calls.length > 1 ? "Send the results" : "Send the result", this._hooks.answered));
     if (text) this.actions.append(copyButton(() => text, "this response"));
     if (this._figures.count > 1) this.actions.append(h("details", { class: "gap-details" }, h("summary", {}, "Gaps"), this._figures.plot.element));
     announce(text ? `${this._name}: ${text.slice(-300)}` : calls.length ? `Tool calls: ${calls.map(({ name }) => name).join(", ")}` : "No response");
@@ -159,9 +159,9 @@ class ToolCall {
     this._title = h("h3", {});
     this._code = h("code", {});
     this.result = h("textarea", { id: newId("result"), rows: 2, class: "code", oninput: changed });
-    this._label = h("label", { for: this.result.id });
-    this.field = h("div", { class: "field", hidden: true }, h("div", { class: "label" }, this._label), this.result);
-    this._element = h("section", { class: "tool-call" }, this._title, h("pre", { tabindex: 0, role: "region", "aria-label": "Arguments" }, this._code), this.field);
+    this.field = labelled(this.result, "Result");
+    this.field.hidden = true;
+    this._element = h("section", { class: "tool-call" }, this._title, scrollText("Arguments", this._code), this.field);
   }
 
   take({ id, function: { name, arguments: text } = {} }) {
@@ -172,7 +172,7 @@ class ToolCall {
 
   draw(parent) {
     this._title.textContent = `Tool call: ${this.name}`;
-    this._label.textContent = `Result of ${this.name}`;
+    this.field.querySelector("label").textContent = `Result of ${this.name}`;
     this._code.textContent = this.value === undefined ? this._arguments : pretty(this.value);
     if (!this._element.isConnected) parent.append(this._element);
   }
@@ -183,11 +183,7 @@ class ToolCall {
 
   /** The arguments; undefined while they are not complete. */
   get value() {
-    try {
-      return JSON.parse(this._arguments || "{}");
-    } catch {
-      return undefined;
-    }
+    return parsed(this._arguments || "{}");
   }
 }
 

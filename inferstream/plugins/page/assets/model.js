@@ -9,7 +9,7 @@ import { Snippets } from "./snippets.js";
 
 const STATES = { READY: "ready", LOADING: "loading", UNLOADING: "unloading", UNAVAILABLE: "failed", UNKNOWN: "unknown" };
 
-/** The word for a state, and its reason where that is worth showing. */
+/** The word for a state. */
 export function stateOf({ state, reason }) {
   const unloaded = state === "UNAVAILABLE" && reason === "not loaded";
   return unloaded ? "not loaded" : (STATES[state] ?? state.toLowerCase());
@@ -38,12 +38,12 @@ export class ModelView extends HTMLElement {
     this._changed = changed;
     this._described = null;
     this._shown = "";
-    this.inert = true; // the form on the page is still the last model's
+    this.inert = true; // the page still shows the form of the last model
     await this.look();
     if (this._chosen === chosen) this.inert = false;
   }
 
-  /** Look whether the model has changed, and show it as it is now. */
+  /** Get the current state of the model, and draw it if it has changed. */
   async look() {
     if (!this._chosen) return;
     const { name, version } = this._chosen;
@@ -65,7 +65,7 @@ export class ModelView extends HTMLElement {
       if (this._chosen.name === name && this._described === null) this._failed(listed, error);
       return;
     }
-    if (this._chosen.name !== name || this._chosen.version !== version) return; // another one was chosen meanwhile
+    if (this._chosen.name !== name || this._chosen.version !== version) return; // another model was chosen in the meantime
     const text = JSON.stringify([described, listed]);
     if (text === this._shown || this.running) return;
     this._shown = text;
@@ -140,7 +140,7 @@ export class ModelView extends HTMLElement {
     snippets.draw();
   }
 
-  /** The call has changed: draw its code again, soon. */
+  /** Draw the code of the changed call soon. */
   _outdate() {
     this._snippets.outdate();
     clearTimeout(this._later);
@@ -164,7 +164,7 @@ export class ModelView extends HTMLElement {
     return [list, ...entries.map(([, , panel]) => panel)];
   }
 
-  /** The model is gone. If there is output of it, it stays, with the reason above it. Returns whether it does. */
+  /** Keep the output of a model that is gone, with the reason above it. Returns false if there is no output. */
   _keep(listed, entry) {
     if (!this._runner?.used && !this._chat?.used) return false;
     const text = JSON.stringify([listed, entry]);
@@ -204,7 +204,7 @@ export class ModelView extends HTMLElement {
   }
 }
 
-/** The models that one calls, with those that they call in turn. */
+/** The models that a model calls, with the models that they call. */
 function graph(calls) {
   const items = (below) => h("ul", {}, Object.entries(below).map(([name, further]) => h("li", {}, h("a", { href: `?${new URLSearchParams({ model: name })}` }, name), Object.keys(further).length ? items(further) : null)));
   return Object.keys(calls).length ? h("nav", { class: "graph", "aria-label": "Models that this one calls" }, h("p", {}, "calls"), items(calls)) : null;
@@ -235,7 +235,7 @@ function description(text) {
   return h("div", { class: "description" }, h("p", {}, proseOf(first.replace(/\s*\n\s*/g, " "))), more);
 }
 
-/** A text whose `code` and ``code`` is set as code. */
+/** A description with its `code` and ``code`` as code elements. */
 const proseOf = (text) => text.split(/(``[^`]+``|`[^`]+`)/).map((part) => (/^`.*`$/s.test(part) ? h("code", {}, part.replace(/^`+|`+$/g, "")) : part));
 
 customElements.define("model-view", ModelView);

@@ -1,10 +1,10 @@
 // Shows one output: a picture, a sound, a table, a chart, bars or JSON.
 
-import { h, scrollTable } from "./dom.js";
+import { h, head, scrollTable, scrollText } from "./dom.js";
 import { bytesOf, mediaTypeOf, shapeOf } from "./calls.js";
 import { pretty, sizeOf } from "./fields.js";
 import { classBars, probabilitiesOf } from "./rows.js";
-import { brief, chart, picture } from "./plots.js";
+import { brief, cellText, chart, picture } from "./plots.js";
 
 const MOST_ROWS = 100;
 
@@ -15,19 +15,20 @@ export function isPicture({ kind, value, type }) {
   try {
     return (type ?? mediaTypeOf(bytesOf(value.slice(0, 24)))).startsWith("image/");
   } catch {
-    return false; // it is no base64
+    return false; // it is not base64
   }
 }
 
-/** Free the files that an element shows. A browser keeps each until then. */
+/** Free the memory of the files that an element shows. */
 export function release(element) {
   for (const { href } of element.querySelectorAll("a[download]")) URL.revokeObjectURL(href);
 }
 
-/** One output, in the way that suits it. */
-export function block(output, titled) {
-  return h("section", { class: "output" }, titled ? h("h3", {}, output.name) : null, contents(output));
-}
+/** One output, shown by its type. */
+export const block = (output, titled) => h("section", { class: "output" }, titled && h("h3", {}, output.name), contents(output));
+
+/** All outputs. If there are several, each has its name as a title. */
+export const blocks = (outputs) => outputs.map((output) => block(output, outputs.length > 1));
 
 function contents(output) {
   const { name, kind, value, type } = output;
@@ -51,17 +52,17 @@ function file(name, text, said) {
     return code(text);
   }
   const type = said ?? mediaTypeOf(bytes);
+  const kind = type.split("/")[0];
   if (type.startsWith("text/") || type === "application/json") return code(new TextDecoder().decode(bytes));
   const source = URL.createObjectURL(new Blob([bytes], { type }));
   const download = h("a", { href: source, download: `${name}.${(type.split("/")[1] ?? "bin").replace("octet-stream", "bin")}` }, `Save ${sizeOf(bytes.length)}`);
   let media = null;
-  if (type.startsWith("image/") && type !== "image/svg+xml") media = h("img", { src: source, alt: `Output ${name}` });
-  if (type.startsWith("audio/")) media = h("audio", { src: source, controls: true, "aria-label": `Output ${name}` });
-  if (type.startsWith("video/")) media = h("video", { src: source, controls: true, "aria-label": `Output ${name}` });
+  if (kind === "image" && type !== "image/svg+xml") media = h("img", { src: source, alt: `Output ${name}` });
+  if (kind === "audio" || kind === "video") media = h(kind, { src: source, controls: true, "aria-label": `Output ${name}` });
   return h("figure", { class: "media" }, media, h("figcaption", {}, type, " · ", download));
 }
 
-/** Labels as texts, and scores as bars or, for several rows, as a table. */
+/** Labels as text, and scores as bars or, for several rows, as a table. */
 function scores({ name, value, classes, labels }) {
   const rows = Array.from({ length: value.length / classes.length }, (_, row) => value.slice(row * classes.length, (row + 1) * classes.length));
   if (labels) return value.length === 1 ? h("p", { class: "figure" }, String(value[0])) : table(value.map((each) => ({ [name]: String(each) })));
@@ -85,7 +86,7 @@ function values(name, value) {
 
 const numbered = (rows) => rows.map((row) => Object.fromEntries(row.map((value, index) => [`[${index}]`, value])));
 
-/** Rows of named columns: a list of objects, or an object of columns as data frames are written. */
+/** Rows of named columns: a list of objects, or an object of columns, as a data frame is sent. */
 function rowsOf(value) {
   if (Array.isArray(value)) return value;
   const columns = Object.entries(value).filter(([, cells]) => Array.isArray(cells));
@@ -97,20 +98,13 @@ function table(rows) {
   const names = [...new Set(rows.slice(0, MOST_ROWS).flatMap(Object.keys))];
   if (rows.length === 0 || names.length === 0) return null;
   const kind = (value) => (typeof value === "number" ? "number" : null);
-  const heads = names.map((name) => h("th", { scope: "col", class: kind(rows[0][name]) }, name));
-  const body = rows.slice(0, MOST_ROWS).map((row) =>
-    h("tr", {}, names.map((name) => h("td", { class: kind(row[name]) }, cell(row[name])))),
-  );
+  const heads = names.map((name) => head(name, kind(rows[0][name])));
+  const body = rows.slice(0, MOST_ROWS).map((row) => h("tr", {}, names.map((name) => h("td", { class: kind(row[name]) }, cellText(row[name])))));
   const more = rows.length > MOST_ROWS ? h("p", { class: "quiet" }, `${rows.length - MOST_ROWS} more rows`) : null;
   return h("div", {}, scrollTable("Rows", heads, h("tbody", {}, body)), more);
 }
 
-function cell(value) {
-  if (value === null || value === undefined) return "";
-  return typeof value === "object" ? JSON.stringify(value) : brief(value);
-}
-
 function code(value) {
   const text = typeof value === "string" ? value : pretty(value);
-  return h("pre", { tabindex: 0, role: "region", "aria-label": "JSON" }, text.length > 200_000 ? `${text.slice(0, 200_000)} …` : text);
+  return scrollText("JSON", text.length > 200_000 ? `${text.slice(0, 200_000)} …` : text);
 }

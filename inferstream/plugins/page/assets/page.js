@@ -1,12 +1,12 @@
-// The page: the list of models, the model that the address names, the reference, and what the reader sets.
+// The page: the list of models, the model that the address names, the reference, the key and the theme.
 
-import { announce, h, icon, newId } from "./dom.js";
+import { announce, h, icon, labelled, newId } from "./dom.js";
 import { ModelView, stateOf } from "./model.js";
 import { ROOT, Server } from "./server.js";
 
 const THEMES = ["auto", "light", "dark"];
 
-/** `<server-page>` is everything. */
+/** `<server-page>`: the whole page. */
 class ServerPage extends HTMLElement {
   connectedCallback() {
     this._server = new Server();
@@ -17,15 +17,14 @@ class ServerPage extends HTMLElement {
     this._health = h("span", { class: "health", role: "status" });
     const reference = referencePath();
     this.append(this._bar(reference), reference === null ? this._models() : this._reference(reference), this._keyDialog());
-    useTheme(storedTheme());
+    this._useTheme(stored((storage) => storage.getItem("theme")) ?? "auto");
     this._server.addEventListener("models", () => this._drawAll());
     this._server.addEventListener("refused", (event) => this._askKey(event.detail));
     this._server.watch();
   }
 
   _bar(reference) {
-    const toggle = h("button", { type: "button", class: "icon-button", onclick: () => this._turnTheme(toggle) }, icon("theme"));
-    nameTheme(toggle, storedTheme());
+    this._theme = h("button", { type: "button", class: "icon-button", onclick: () => this._turnTheme() }, icon("theme"));
     const key = h("button", { type: "button", class: "icon-button", "aria-label": "API key", title: "API key", onclick: () => this._askKey("") }, icon("key"));
     const link = (href, text, here) => h("a", { href: ROOT + href, "aria-current": here ? "page" : null, onclick: (event) => this._openPage(event) }, text);
     this._links = [link("/", "Models", reference === null), link("/?view=server", "Server", false), link("/docs", "API", reference !== null)];
@@ -35,7 +34,7 @@ class ServerPage extends HTMLElement {
       h("a", { class: "brand", href: `${ROOT}/` }, h("img", { src: `${ROOT}/page/icon.svg`, alt: "", width: 28, height: 28 }), this._name),
       h("nav", { "aria-label": "Pages" }, this._links),
       this._health,
-      h("div", { class: "tools" }, key, toggle),
+      h("div", { class: "tools" }, key, this._theme),
     );
   }
 
@@ -69,7 +68,7 @@ class ServerPage extends HTMLElement {
     const { about, complete, reachable, ready, refusal, models } = this._server;
     this._name.textContent = about.name;
     const failed = models.filter((model) => stateOf(model) === "failed").length;
-    // Until the index has come, nothing is known of models that failed.
+    // Until the index arrives, models that failed are unknown.
     const calm = !complete ? "" : models.some((model) => model.state === "LOADING") ? "loading" : ready ? "ready" : "not ready";
     const word = !reachable ? "not reachable" : refusal ? "needs a key" : failed ? `${failed} failed` : calm;
     this._health.dataset.state = reachable ? (failed ? "failed" : word) : "failed";
@@ -89,11 +88,7 @@ class ServerPage extends HTMLElement {
     const items = shown.map((model) => {
       const word = reachable === false ? "not reachable" : stateOf(model);
       const href = addressOf({ name: model.name });
-      const open = (event) => {
-        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-        event.preventDefault();
-        this._go({ name: model.name });
-      };
+      const open = (event) => opensHere(event) && this._go({ name: model.name });
       const dot = h("span", { class: "dot", "data-state": reachable === false ? "failed" : word });
       const state = h("span", { class: word === "ready" ? "unseen" : "quiet" }, word);
       const here = model.name === current ? "page" : null;
@@ -105,7 +100,7 @@ class ServerPage extends HTMLElement {
     if (focused) [...this._list.querySelectorAll("a")].find(({ href }) => href === focused)?.focus({ preventScroll: true });
   }
 
-  /** Scroll the list, and nothing else, to the model that is shown. */
+  /** Scroll only the list to the model that is shown. */
   _showChosen() {
     const link = this._list.querySelector("[aria-current]");
     if (link === null) return;
@@ -114,7 +109,7 @@ class ServerPage extends HTMLElement {
     if (top < box.top || bottom > box.bottom) this._sidebar.scrollTop += (top + bottom - box.top - box.bottom) / 2;
   }
 
-  /** Show what the address names, else the first model that is ready. */
+  /** Show the model that the address names, or else the first model that is ready. */
   _follow() {
     this._switch(isLive());
     if (isLive()) return;
@@ -145,7 +140,7 @@ class ServerPage extends HTMLElement {
     this._view.show(this._server, wanted, (next, quiet) => this._go(next, quiet));
   }
 
-  /** Show the live view, or leave it. A model goes on running behind it. */
+  /** Show or leave the live view. A model continues to run behind it. */
   async _switch(on) {
     if (on) document.title = `Server · ${this._server.about.name}`;
     if (on === this._view.hidden) return;
@@ -166,8 +161,7 @@ class ServerPage extends HTMLElement {
 
   /** Follow a link of the bar without a new page, which would have no key. */
   _openPage(event) {
-    if (!this._view || event.ctrlKey || event.metaKey || event.shiftKey || event.target.pathname.endsWith("/docs")) return;
-    event.preventDefault();
+    if (!this._view || event.target.pathname.endsWith("/docs") || !opensHere(event)) return;
     history.pushState(null, "", event.target.href);
     this._openList(false);
     this._follow();
@@ -186,12 +180,16 @@ class ServerPage extends HTMLElement {
     announce(`Model ${next.name}`);
   }
 
-  _turnTheme(button) {
-    const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme ?? "auto") + 1) % THEMES.length];
-    storeTheme(next);
-    useTheme(next);
-    nameTheme(button, next);
-    announce(`Theme: ${next}`);
+  _turnTheme() {
+    const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length];
+    stored((storage) => storage.setItem("theme", next));
+    this._useTheme(next);
+    announce(this._theme.title);
+  }
+
+  _useTheme(theme) {
+    document.documentElement.dataset.theme = theme;
+    this._theme.title = this._theme.ariaLabel = `Theme: ${theme}`;
   }
 
   _keyDialog() {
@@ -216,8 +214,8 @@ class ServerPage extends HTMLElement {
         h("h2", { id: "key-title" }, "API key"),
         why,
         h("p", { class: "help" }, "A header that is sent with every call. It is kept in this page alone, and is gone when you leave it."),
-        h("div", { class: "field" }, h("div", { class: "label" }, h("label", { for: header.id }, "Header")), header),
-        h("div", { class: "field" }, h("div", { class: "label" }, h("label", { for: value.id }, "Value")), value),
+        labelled(header, "Header"),
+        labelled(value, "Value"),
         h("div", { class: "actions" }, h("button", { type: "submit", class: "primary" }, "Use"), h("button", { type: "button", onclick: close }, "Cancel")),
       ),
     );
@@ -246,37 +244,27 @@ function addressOf({ name, version, tab }) {
   return `?${query}`;
 }
 
-/** The path of the OpenAPI document that this address is the reference of; null at the root. */
+/** The path of the OpenAPI document of this address; null at the root. */
 function referencePath() {
   const path = location.pathname.slice(new URL(ROOT).pathname.replace(/\/$/, "").length);
   if (!path.endsWith("/docs")) return null;
   return path.startsWith("/v2/models/") ? `${path}/dataplane.json` : "/v2/docs/dataplane.json";
 }
 
-/** The theme of the last visit. A browser may refuse to store anything. */
-function storedTheme() {
+/** Whether a click opens its link in this page, instead of a new tab or window. */
+function opensHere(event) {
+  if (event.ctrlKey || event.metaKey || event.shiftKey) return false;
+  event.preventDefault();
+  return true;
+}
+
+/** Use the storage of the browser, which may refuse it. */
+function stored(use) {
   try {
-    return localStorage.getItem("theme") ?? "auto";
+    return use(localStorage);
   } catch {
-    return "auto";
+    return null;
   }
-}
-
-function storeTheme(theme) {
-  try {
-    localStorage.setItem("theme", theme);
-  } catch {
-    // It holds for this visit.
-  }
-}
-
-function useTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-}
-
-function nameTheme(button, theme) {
-  button.setAttribute("aria-label", `Theme: ${theme}`);
-  button.title = `Theme: ${theme}`;
 }
 
 customElements.define("server-page", ServerPage);

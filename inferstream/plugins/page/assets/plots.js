@@ -28,7 +28,7 @@ export class GapPlot {
     if (this.gaps.length > 2 * MOST_BARS) this.gaps = this.gaps.slice(-MOST_BARS);
   }
 
-  /** Draw what has come. Once for each frame is enough. */
+  /** Draw the gaps so far. Call it once for each frame. */
   draw() {
     if (this.gaps.length === 0) return;
     const shown = this.gaps.slice(-MOST_BARS);
@@ -51,7 +51,7 @@ export class GapPlot {
   }
 }
 
-/** Milliseconds for people. */
+/** A duration in milliseconds as text, in the unit that suits it. */
 export function duration(milliseconds) {
   if (milliseconds >= 60_000) return `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`;
   if (milliseconds >= 1000) return `${(milliseconds / 1000).toFixed(milliseconds < 10_000 ? 2 : 1)} s`;
@@ -66,7 +66,12 @@ export function brief(value) {
   return String(Number(value.toPrecision(4)));
 }
 
-/** Numbers: bars where they are few, else a line. */
+/** A value as the text of a cell; empty for a missing one. */
+export function cellText(value) {
+  return typeof value === "object" && value !== null ? JSON.stringify(value) : brief(value ?? "");
+}
+
+/** Numbers as bars if there are few, else as a line. */
 export function chart(values, name) {
   const numbers = values.map((value) => (typeof value === "boolean" ? Number(value) : value));
   const low = Math.min(0, ...numbers);
@@ -98,7 +103,7 @@ export function chart(values, name) {
   );
 }
 
-/** Rows of numbers as a picture: grey values, or colours where the last dimension has 3 or 4. */
+/** Rows of numbers as a picture: grey values, or colours if the last dimension has 3 or 4 values. */
 export function picture(rows, name) {
   const height = rows.length;
   const width = rows[0].length;

@@ -19,7 +19,7 @@ export function sampleOf({ processes, bounds }, time) {
   return { time, sums, failures, bounds, processes: processes.length };
 }
 
-/** What the charts show of one key at the time of `after`. Without `before`, rates are null. */
+/** The point of a chart for one key at the time of `after`. Without `before`, rates are null. */
 export function pointOf(before, after, key) {
   const now = after.sums.get(key);
   const past = before?.sums.get(key);
@@ -60,7 +60,7 @@ const ratio = (part, whole) => (whole ? part / whole : null);
 const countOf = (numbers) => numbers.slice(0, -1).reduce((sum, each) => sum + each, 0); // the last number is the sum
 const mean = (numbers) => (numbers ? ratio(numbers.at(-1), countOf(numbers)) : null);
 
-/** The value below which a share of the observations is, interpolated in its bucket. */
+/** The quantile of a histogram, interpolated in its bucket. */
 function quantileOf(numbers, bounds, share) {
   let wanted = numbers ? share * countOf(numbers) : 0;
   if (wanted === 0) return null;

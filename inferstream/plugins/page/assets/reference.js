@@ -1,9 +1,9 @@
 // The reference of the API: every operation of an OpenAPI document, with fields for its path and its body.
 
-import { copyButton, h, icon, newId } from "./dom.js";
-import { pretty } from "./fields.js";
+import { copyButton, h, icon, labelled, newId, scrollText } from "./dom.js";
+import { parsed, pretty } from "./fields.js";
 import { quoted } from "./snippets.js";
-import { ROOT } from "./server.js";
+import { ROOT, pathOf } from "./server.js";
 
 const GROUPS = [
   ["Models", /^\/v2\/models\/[^/{]|^\/v2\/models\/\{/],
@@ -65,22 +65,23 @@ export class ApiReference extends HTMLElement {
     const headers = (operation.parameters ?? []).filter((each) => each.in === "header").map(headerField);
     const given = () => headers.map(({ name, input }) => [name, input.value.trim()]).filter(([, value]) => value);
     const body = content || socket ? h("textarea", { id: newId("body"), class: "code", rows: 8, spellcheck: false }) : null;
-    const out = h("pre", { tabindex: 0, role: "region", "aria-label": "Response", hidden: true });
+    const out = scrollText("Response", "", { hidden: true });
     const note = h("p", { class: "note", role: "status" });
     const send = h("button", { type: "submit", class: "primary" }, socket ? "Connect and send" : "Send");
     const stop = h("button", { type: "button", class: "stop", hidden: true }, icon("stop"), "Stop");
     const address = () => ROOT + parameters.reduce((text, { name, read }) => text.replace(`{${name}}`, read()), path);
-    const command = h("pre", { tabindex: 0, role: "region", "aria-label": "Command" });
+    const command = scrollText("Command", "");
     const exchange = { server: this._server, address, method, given, body, out, note, send, stop };
     const draw = () => {
       if (socket) return;
-      const lines = given().map(([name, value]) => ` \\\n  -H ${quoted(`${name}: ${value}`)}`).join("");
-      const text = `curl ${method === "post" ? "" : `-X ${method.toUpperCase()} `}${quoted(address())}${lines}${body ? ` \\\n  -H 'content-type: application/json' \\\n  -d ${quoted(body.value)}` : method === "post" ? " -X POST" : ""}`;
-      command.textContent = text;
+      const verb = body && method === "post" ? "" : `-X ${method.toUpperCase()} `;
+      const lines = [`curl ${verb}${quoted(address())}`, ...given().map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`)];
+      if (body) lines.push("-H 'content-type: application/json'", `-d ${quoted(body.value)}`);
+      command.textContent = lines.join(" \\\n  ");
     };
     let newest = 0;
     const fill = async () => {
-      const turn = ++newest; // an example of the model chosen before may arrive last
+      const turn = ++newest; // the example of the last model may arrive late
       send.disabled = true;
       const example = body && pretty(await this._example(path, operation, content, socket, parameters));
       if (turn !== newest) return;
@@ -99,36 +100,31 @@ export class ApiReference extends HTMLElement {
       "form",
       { class: "call", onsubmit: run, oninput: draw, novalidate: true },
       [...parameters, ...headers].map(({ element }) => element),
-      body ? h("div", { class: "field" }, h("div", { class: "label" }, h("label", { for: body.id }, "Body"), h("span", { class: "kind" }, "JSON")), body) : null,
+      body && labelled(body, "Body", h("span", { class: "kind" }, "JSON")),
       h("div", { class: "actions" }, send, stop, note),
       out,
       socket ? null : h("div", { class: "snippet" }, h("div", { class: "card-head" }, h("span", { class: "kind" }, "curl"), copyButton(() => command.textContent, `${method} ${path}`)), command),
     );
   }
 
-  /** The field of a part of the path. Of a model it lists those that there are. */
+  /** The field of a part of the path. A model name is a list of the models that are ready. */
   _parameter(name) {
     const id = newId(name);
     const isModel = name === "model_name" || name === "name";
     const [first] = this._models;
-    let input;
-    if (isModel && this._models.length) {
-      input = h("select", { id }, this._models.map((each) => h("option", {}, each)));
-    } else {
-      const version = this._server.models.find((each) => each.name === first)?.versions[0]?.version;
-      input = h("input", { id, value: name.includes("version") ? version || "1" : isModel ? (first ?? "") : "" });
-    }
+    const version = this._server.models.find((each) => each.name === first)?.versions[0]?.version;
+    const options = this._models.map((each) => h("option", {}, each));
+    const input = isModel && first ? h("select", { id }, options) : h("input", { id, value: name.includes("version") ? version || "1" : "" });
     const read = () => encodeURIComponent(input.value).replaceAll("%2F", "/");
-    return { name, input, read, element: h("div", { class: "field" }, h("div", { class: "label" }, h("label", { for: id }, name)), input) };
+    return { name, input, read, element: labelled(input, name) };
   }
 
-  /** An example of the body: of a model, that of its own document. */
+  /** An example of the body. For a model, its own document has one. */
   async _example(path, operation, content, socket, parameters) {
     const model = parameters.find(({ name }) => name === "model_name")?.input.value;
     if (model && path.startsWith("/v2/models/")) {
       const where = path.slice(path.lastIndexOf("}") + 1);
-      const name = encodeURIComponent(model).replaceAll("%2F", "/");
-      const own = await this._server.json(`/v2/models/${name}/docs/dataplane.json`).catch(() => null);
+      const own = await this._server.json(`${pathOf(model)}/docs/dataplane.json`).catch(() => null);
       const found = own?.paths[`/v2/models/${model}${where}`];
       const example = found?.get?.["x-websocket"] ?? found?.post?.requestBody?.content["application/json"].example;
       if (example) return example;
@@ -162,33 +158,26 @@ export class ApiReference extends HTMLElement {
   }
 }
 
-/** The field of a header, which is not sent while it is empty. */
+/** The field of a header. An empty one is not sent. */
 function headerField({ name, description, required }) {
   const input = h("input", { id: newId(name), required, "aria-describedby": newId("about") });
-  const about = h("p", { id: input.getAttribute("aria-describedby"), class: "quiet" }, (description ?? "").replaceAll("`", ""));
-  return { name, input, element: h("div", { class: "field" }, h("div", { class: "label" }, h("label", { for: input.id }, name), h("span", { class: "kind" }, "header")), input, about) };
+  const element = labelled(input, name, h("span", { class: "kind" }, "header"));
+  element.append(h("p", { id: input.getAttribute("aria-describedby"), class: "quiet" }, (description ?? "").replaceAll("`", "")));
+  return { name, input, element };
 }
 
-/** The body of a response, as it arrives; JSON in lines. */
+/** Print the body of a response as it arrives, and indent it if it is JSON. */
 async function print(response, out) {
-  const json = response.headers.get("content-type")?.startsWith("application/json");
-  const reader = response.body.getReader();
-  const decoder = new TextDecoder();
+  const isJson = response.headers.get("content-type")?.startsWith("application/json");
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   const text = document.createTextNode("");
   out.append(text);
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    text.appendData(decoder.decode(value, { stream: true }));
-  }
-  try {
-    if (json) text.data = pretty(JSON.parse(text.data));
-  } catch {
-    // It stays as it came.
-  }
+  for (let item = await reader.read(); !item.done; item = await reader.read()) text.appendData(item.value);
+  const found = isJson ? parsed(text.data) : undefined;
+  if (found !== undefined) text.data = pretty(found);
 }
 
-/** Send a request over a WebSocket, which stays open until the reader stops it. */
+/** Send a request over a WebSocket, which stays open until the user stops it. */
 function talk({ server, address, body, out, note, stop, send }) {
   const say = (line) => out.append(`${line}\n`);
   out.hidden = false;

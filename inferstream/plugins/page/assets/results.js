@@ -3,14 +3,14 @@
 import { announce, h } from "./dom.js";
 import { outputsOf } from "./calls.js";
 import { pretty } from "./fields.js";
-import { block, isPicture, isSmall, release } from "./outputs.js";
+import { block, blocks, isPicture, isSmall, release } from "./outputs.js";
 import { GapPlot, brief, chart, duration } from "./plots.js";
 import { rowsView } from "./rows.js";
+import { eachFrame } from "./turns.js";
 
 const MOST_ITEMS = 200;
 const MOST_VALUES = 500;
 const MOST_TAIL = 8000;
-const LONGEST_TURN = 40;
 
 /** Counts and times of one stream, with the plot of its gaps. */
 export class Figures {
@@ -21,15 +21,9 @@ export class Figures {
     this.first = null;
     this.last = null;
     this.plot = new GapPlot(word);
-    this._cells = Object.fromEntries(
-      [
-        ["first", `first ${word.replace(/s$/, "")}`],
-        ["rate", `${word}/s`],
-        ["count", word],
-        ["time", "time"],
-      ].map(([key, label]) => [key, { label, value: h("dd", {}, "–") }]),
-    );
-    const cells = Object.values(this._cells).map(({ label, value }) => h("div", {}, h("dt", {}, label), value));
+    const labels = [`first ${word.replace(/s$/, "")}`, `${word}/s`, word, "time"];
+    this._values = labels.map(() => h("dd", {}, "–"));
+    const cells = labels.map((label, index) => h("div", {}, h("dt", {}, label), this._values[index]));
     this.element = h("div", { class: "figures" }, h("dl", {}, cells), this.plot.element);
   }
 
@@ -46,11 +40,11 @@ export class Figures {
   }
 
   draw() {
-    const show = (key, text) => (this._cells[key].value.textContent = text);
-    if (this.first !== null) show("first", duration(this.first - this.began));
-    if (this.rate !== null) show("rate", this.rate >= 100 ? String(Math.round(this.rate)) : this.rate.toFixed(1));
-    show("count", String(this.count));
-    show("time", duration((this._ended ?? performance.now()) - this.began));
+    const [first, rate, count, time] = this._values;
+    if (this.first !== null) first.textContent = duration(this.first - this.began);
+    if (this.rate !== null) rate.textContent = this.rate.toFixed(this.rate >= 100 ? 0 : 1);
+    count.textContent = this.count;
+    time.textContent = duration((this._ended ?? performance.now()) - this.began);
     this.plot.draw();
   }
 
@@ -65,34 +59,11 @@ export class Figures {
   }
 }
 
-/** Calls `paint` once before the next frame, however often it is asked. */
-export function eachFrame(paint) {
-  let asked = null;
-  const ask = () => (asked ??= requestAnimationFrame(() => ((asked = null), paint())));
-  ask.now = () => {
-    if (asked !== null) cancelAnimationFrame(asked);
-    asked = null;
-    paint();
-  };
-  return ask;
-}
-
-/** Lets the browser paint when a loop has run for long: items that are there already come without a pause. */
-export class Turns {
-  _began = performance.now();
-
-  async rest() {
-    if (performance.now() - this._began < LONGEST_TURN) return;
-    await new Promise((resolve) => setTimeout(resolve));
-    this._began = performance.now();
-  }
-}
-
 /**
- * The text of a stream, painted once for each frame. Follows its end while the reader does.
+ * The text of a stream, painted once for each frame. It stays scrolled to the end, unless the user scrolls up.
  *
- * What no later text changes is a block that is made once, so a frame costs what is new. `format` gives the end of
- * such blocks and the elements of a text; without it a text is shown as it is.
+ * Text that later text cannot change is drawn once, as a block, so a frame only draws new text. `format` finds the
+ * end of such blocks and makes the elements of a text. Without it, the text is not formatted.
  */
 export class GrowingText {
   constructor(label, format = null) {
@@ -126,7 +97,7 @@ export class GrowingText {
     if (follows) box.scrollTop = box.scrollHeight;
   }
 
-  /** Where the next block ends; 0 if the rest may still change, and is short. */
+  /** The end of the next block; 0 if the rest is short and may still change. */
   _end() {
     const end = this._format ? this._format.completeEnd(this._rest.slice(0, MOST_TAIL)) : 0;
     if (end > 0 || this._rest.length <= MOST_TAIL) return end;
@@ -135,9 +106,9 @@ export class GrowingText {
   }
 }
 
-/** What one run gives. */
+/** The output of one run. */
 export class Results {
-  /** `table` has the columns and rows of a call of a table, so that outputs are shown by row. */
+  /** `table` has the columns and rows of the call, if the input is a table, so that outputs are shown by row. */
   constructor(model, streamed, table = null) {
     this._model = model;
     this._table = table;
@@ -162,11 +133,7 @@ export class Results {
     this._last = outputs;
     if (!this._streamed) {
       const rows = this._table && rowsView(data, this._model, this._table);
-      if (rows) {
-        this._body.replaceChildren(rows);
-        return;
-      }
-      this._body.replaceChildren(...outputs.map((output) => block(output, outputs.length > 1)));
+      this._body.replaceChildren(...(rows ? [rows] : blocks(outputs)));
       return;
     }
     this.figures.note();
@@ -191,19 +158,16 @@ export class Results {
     return text;
   }
 
-  /** The newest frame of a stream of pictures, whole, in the place of the one before once it is decoded. */
+  /** Show the newest frame of a stream of pictures when it is decoded, in place of the last one. */
   async _showFrame() {
     if (this._frame === null || this._decoding) return;
     this._decoding = true;
-    const next = h("div", { class: "outputs frame" }, this._frame.map((output) => block(output, this._frame.length > 1)));
+    const next = h("div", { class: "outputs frame" }, blocks(this._frame));
     this._frame = null;
     await Promise.allSettled([...next.querySelectorAll("img")].map((picture) => picture.decode()));
-    if (this._frames === null) {
-      this._body.append(next);
-    } else {
-      release(this._frames);
-      this._frames.replaceWith(next);
-    }
+    if (this._frames === null) this._body.append(next);
+    else release(this._frames);
+    this._frames?.replaceWith(next);
     this._frames = next;
     this._decoding = false;
     if (this._frame !== null) this._paint();
@@ -240,22 +204,25 @@ export class Results {
     if (this.items && last) announce(last.slice(-160));
   }
 
-  /** What there is to copy: a text as it came, anything else as JSON. */
+  /** Whether there is something to copy. */
+  get hasText() {
+    return this._texts.size > 0 || (this._last.length > 0 && !this._last.some(({ kind }) => kind.startsWith("file")));
+  }
+
+  /** The text to copy: text as it is, other outputs as JSON. */
   get text() {
-    const texts = [...this._texts.values()].map(({ whole }) => whole);
-    if (texts.length) return texts.join("\n");
+    if (this._texts.size) return [...this._texts.values()].map(({ whole }) => whole).join("\n");
     const [only, ...others] = this._last;
-    if (only === undefined || this._last.some(({ kind }) => kind.startsWith("file"))) return "";
     if (others.length === 0) return typeof only.value === "string" ? only.value : pretty(only.value);
     return pretty(Object.fromEntries(this._last.map(({ name, value }) => [name, value])));
   }
 
-  /** The run is over, in this way: "done" or "stopped". */
+  /** End the run. `how` is "Done", "Stopped" or "Failed". Returns a summary. */
   end(how) {
     this.figures?.end();
     if (this._streamed) this._paint.now();
-    const took = duration(performance.now() - this._began);
-    announce(this.figures === null ? `${how} in ${took}` : `${how}: ${this.figures.summary}`);
-    return this.figures === null ? `${how} in ${took}` : how;
+    const took = `${how} in ${duration(performance.now() - this._began)}`;
+    announce(this.figures ? `${how}: ${this.figures.summary}` : took);
+    return this.figures ? how : took;
   }
 }

@@ -1,59 +1,64 @@
 // Outputs by row: next to the rows that caused them, with class names, as bars, and as a CSV file.
 
-import { h, scrollTable } from "./dom.js";
+import { button, h, head, scrollTable, unseenHead } from "./dom.js";
 import { saveCsv } from "./csv.js";
 import { classesOf } from "./calls.js";
-import { brief } from "./plots.js";
+import { cellText } from "./plots.js";
+import { shownRows } from "./turns.js";
 
-const MAX_ROWS = 100;
 const MAX_HEADS = 24;
 const MAX_CLASSES = 12;
 const MAX_BARS = 10;
 
-/** A table of the outputs beside the input rows; null unless each output has one row for each of them. */
+/** A table of the outputs next to the input rows; null unless each output has one row for each of them. */
 export function rowsView(data, model, { columns, rows, others }) {
   const tensors = data?.outputs ?? [];
   if (tensors.length === 0 || tensors.some(({ shape, data: values }) => shape?.[0] !== rows.length || !Array.isArray(values))) return null;
-  const parts = tensors.flatMap((tensor) => partsOf(tensor, model));
-  const heads = parts.map(({ group, title }) => h("th", { scope: "col" }, group ? h("span", { class: "kind" }, group, " ") : null, title));
-  const given = [...others.names, ...columns.map(({ name }) => name)].map((name) => h("th", { scope: "col", class: "input" }, name));
-  const body = rows.slice(0, MAX_ROWS).map((row, at) =>
-    h("tr", {}, h("th", { scope: "row" }, String(at + 1)), parts.map((part) => part.cell(at)), [...(others.rows[at] ?? []), ...row].map((value) => h("td", { class: "input" }, shown(value)))),
-  );
-  const corner = h("th", { scope: "col" }, h("span", { class: "unseen" }, "Row"));
-  const more = rows.length > MAX_ROWS ? h("p", { class: "quiet" }, `The first ${MAX_ROWS} of ${rows.length.toLocaleString("en")} rows are shown. The file has all.`) : null;
-  const save = h("button", { type: "button", class: "small", onclick: () => saveCsv(`${model.name}.csv`, ...csvOf(tensors, model, columns, rows, others)) }, "Save as CSV");
-  return h("section", { class: "output" }, scrollTable("Outputs by row", [corner, heads, given].flat(), h("tbody", {}, body)), h("div", { class: "chips" }, save, more));
+  const outputs = tensors.map((tensor) => outputOf(tensor, model));
+  const parts = outputs.flatMap(partsOf);
+  const names = [...others.names, ...columns.map(({ name }) => name)];
+  const valuesOf = (row, at) => [...(others.rows[at] ?? []), ...row];
+  const most = shownRows(parts.length + names.length);
+  const body = rows.slice(0, most).map((row, at) => {
+    const inputs = valuesOf(row, at).map((value) => h("td", { class: "input" }, cellText(value)));
+    return h("tr", {}, h("th", { scope: "row" }, String(at + 1)), parts.map((part) => part.cell(at)), inputs);
+  });
+  const more = rows.length > most ? h("p", { class: "quiet" }, `The first ${most} of ${rows.length.toLocaleString("en")} rows are shown. The file has all.`) : null;
+  const fields = [...names, ...outputs.flatMap(({ titles }) => titles)];
+  const save = () => saveCsv(`${model.name}.csv`, fields, rows, (row, at) => [...valuesOf(row, at), ...outputs.flatMap((output) => output.of(at))]);
+  const heads = [unseenHead("Row"), ...parts.map(({ title }) => head(title)), ...names.map((name) => head(name, "input"))];
+  return h("section", { class: "output" }, scrollTable("Outputs by row", heads, h("tbody", {}, body)), h("div", { class: "chips" }, button("Save as CSV", save), more));
+}
+
+/** An output with its class names, the values `of` each row, and their titles in a CSV file. */
+function outputOf({ name, data, shape, parameters }, model) {
+  const width = data.length / shape[0];
+  const classes = classesOf({ name, parameters }, model);
+  const words = Array.from({ length: width }, (_, index) => String(classes?.length === width ? classes[index] : index));
+  const titles = width === 1 ? [name] : words.map((word) => `${name}[${word}]`);
+  const scored = classes?.length === width && width > 1 && data.every((value) => value >= 0 && value <= 1);
+  return { name, words, titles, scored, width, of: (row) => data.slice(row * width, (row + 1) * width) };
 }
 
 /** The columns of one output: each class, each value, or all of them in one. */
-function partsOf(tensor, model) {
-  const { name, data } = tensor;
-  const width = data.length / tensor.shape[0];
-  const classes = classesOf(tensor, model);
-  const scores = classes?.length === width && width > 1 && data.every((value) => value >= 0 && value <= 1);
-  const at = (row, index) => data[row * width + index];
-  if (scores && width <= MAX_CLASSES) {
-    return classes.map((title, index) => ({ group: name, title: String(title), cell: (row) => barCell(at(row, index)) }));
-  }
-  if (scores) return [{ title: name, cell: (row) => h("td", {}, best(classes, data.slice(row * width, (row + 1) * width))) }];
-  if (width === 1) return [{ title: name, cell: (row) => h("td", { class: "outcome" }, shown(at(row, 0))) }];
-  if (width > MAX_HEADS) return [{ title: name, cell: (row) => h("td", {}, JSON.stringify(data.slice(row * width, row * width + MAX_HEADS)).replace(/]$/, ", …]")) }];
-  return Array.from({ length: width }, (_, index) => ({ group: name, title: String(classes?.[index] ?? index), cell: (row) => h("td", { class: "number" }, shown(at(row, index))) }));
+function partsOf({ name, words, scored, width, of }) {
+  if (width === 1) return [{ title: name, cell: (row) => h("td", { class: "outcome" }, cellText(of(row)[0])) }];
+  if (scored && width > MAX_CLASSES) return [{ title: name, cell: (row) => h("td", {}, best(words, of(row))) }];
+  if (width > MAX_HEADS) return [{ title: name, cell: (row) => h("td", {}, JSON.stringify(of(row).slice(0, MAX_HEADS)).replace(/]$/, ", …]")) }];
+  const cell = scored ? barCell : (value) => h("td", { class: "number" }, cellText(value));
+  return words.map((word, index) => ({ title: [h("span", { class: "kind" }, name, " "), word], cell: (row) => cell(of(row)[index]) }));
 }
 
-const shown = (value) => (value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : brief(value));
+const barCell = (value) => withShare(h("td", { class: "number share" }, value.toFixed(3)), value);
 
-function barCell(value) {
-  const cell = h("td", { class: "number share" }, value.toFixed(3));
-  cell.style.setProperty("--share", value);
-  return cell;
+/** Draw a share as a bar in the background of an element. */
+function withShare(element, share) {
+  element.style.setProperty("--share", share);
+  return element;
 }
 
 /** The three best classes of many. */
-function best(classes, values) {
-  return ranked(classes, values, 3).map(({ title, value }) => `${title} ${value.toFixed(3)}`).join(", ");
-}
+const best = (classes, values) => ranked(classes, values, 3).map(({ title, value }) => `${title} ${value.toFixed(3)}`).join(", ");
 
 function ranked(classes, values, most) {
   const found = classes.map((title, index) => ({ title: String(title), value: values[index] }));
@@ -72,23 +77,9 @@ export function probabilitiesOf(value) {
 
 /** The scores of one row as bars, the best first. */
 export function classBars(classes, values, name) {
-  const items = ranked(classes, values, MAX_BARS).map(({ title, value }) => {
-    const item = h("li", {}, h("span", {}, title), h("span", { class: "share" }), h("span", { class: "number" }, value.toFixed(3)));
-    item.style.setProperty("--share", value);
-    return item;
-  });
+  const items = ranked(classes, values, MAX_BARS).map(({ title, value }) =>
+    withShare(h("li", {}, h("span", {}, title), h("span", { class: "share" }), h("span", { class: "number" }, value.toFixed(3))), value),
+  );
   const others = classes.length - items.length;
   return h("div", {}, h("ol", { class: "shares", "aria-label": `Classes of ${name}` }, items), others > 0 ? h("p", { class: "quiet" }, `${others} more classes`) : null);
-}
-
-/** The header and the rows of a CSV file: inputs, then outputs. */
-function csvOf(tensors, model, columns, rows, others) {
-  const widths = tensors.map(({ data, shape }) => data.length / shape[0]);
-  const titles = tensors.flatMap((tensor, place) => {
-    const classes = classesOf(tensor, model);
-    const width = widths[place];
-    return width === 1 ? [tensor.name] : Array.from({ length: width }, (_, index) => `${tensor.name}[${classes?.length === width ? classes[index] : index}]`);
-  });
-  const header = [...others.names, ...columns.map(({ name }) => name), ...titles];
-  return [header, rows.map((row, at) => [...(others.rows[at] ?? []), ...row, ...tensors.flatMap(({ data }, place) => data.slice(at * widths[place], (at + 1) * widths[place]))])];
 }

@@ -1,21 +1,33 @@
-// Runs a model from a form: its fields, Run and Stop, and what comes back.
+// Runs a model from a form: its fields, Run and Stop, and the output.
 
-import { announce, copyButton, h, icon } from "./dom.js";
+import { announce, button, copyButton, h, icon } from "./dom.js";
 import { bodyOf, responses } from "./calls.js";
-import { editor } from "./editor.js";
 import { errorBox } from "./errors.js";
 import { TEXT, WrongValue, factsOf, fieldOf } from "./fields.js";
 import { release } from "./outputs.js";
-import { Results, Turns } from "./results.js";
+import { Results } from "./results.js";
 import { tensorsOf } from "./columns.js";
 import { tableOf } from "./table.js";
+import { Turns } from "./turns.js";
 
 const NAMED = /\b(?:argument|input|column|parameter|key) "([^"]+)"/;
 const PART = /\bfield "([^"]+)"/;
 
 const MAX_CODED_ROWS = 20;
 
-/** Whether all inputs may be left out, but not at once: those of a language model, which begin with the prompt. */
+/** The input of a model that declares none: a whole request. */
+const REQUEST = {
+  name: "Request",
+  datatype: "BYTES",
+  shape: [1],
+  parameters: {
+    content_type: "json",
+    description: "A V2 request, because this model declares no inputs.",
+    schema: JSON.stringify({ examples: [{ inputs: [{ name: "x", shape: [1, 3], datatype: "FP32", data: [1, 2, 3] }] }] }),
+  },
+};
+
+/** Whether all inputs are optional. The first input of such a language model is the prompt, which it needs. */
 const takesPromptOnly = (inputs) => inputs.length > 0 && inputs.every((each) => factsOf(each).optional && factsOf(each).fallback === undefined);
 
 /** The form of one model, and the result of its last run. */
@@ -26,9 +38,10 @@ export class Runner {
     this._changed = changed;
     this._leaving = null;
     this._table = tableOf(model, changed, () => this._forget("Run the model to see what it returns."));
-    this._fields = this._table ? [this._table] : model.inputs.map((tensor) => fieldOf(tensor));
+    this._takesRequest = model.inputs.length === 0 && !model.strict;
+    const inputs = this._takesRequest ? [REQUEST] : model.inputs;
+    this._fields = this._table ? [this._table] : inputs.map((tensor) => fieldOf(tensor));
     this._outputs = choiceOf(model, this._table !== null);
-    this._editor = model.inputs.length === 0 && !model.strict ? editor() : null;
     this._examples = model.examples;
     if (this._examples.length) this._fill(this._examples[0]);
     else if (model.texts && takesPromptOnly(model.inputs)) this._fields[0].write(TEXT);
@@ -49,7 +62,7 @@ export class Runner {
   }
 
   _form() {
-    const fields = this._editor ? [this._editor.element] : this._fields.map(({ element }) => element);
+    const fields = this._fields.map(({ element }) => element);
     const both = this._model.streams && this._model.predicts;
     const choice = both ? h("label", { class: "check" }, this._streamed, "Stream the response") : null;
     return h(
@@ -66,7 +79,7 @@ export class Runner {
   /** A button for each example of the docstring. */
   _choice() {
     if (this._examples.length < 2) return null;
-    const buttons = this._examples.map((values, index) => h("button", { type: "button", class: "small", onclick: () => (this._fill(values), this._changed()) }, `Example ${index + 1}`));
+    const buttons = this._examples.map((values, index) => button(`Example ${index + 1}`, () => (this._fill(values), this._changed())));
     return h("span", { class: "chips" }, buttons);
   }
 
@@ -79,13 +92,13 @@ export class Runner {
     return h("section", { class: "card result", "aria-label": "Output" }, h("div", { class: "card-head" }, h("h2", {}, "Output"), this._note, this._copy), this._output);
   }
 
-  /** A key that was pressed anywhere on the page. */
+  /** Handle a key that was pressed anywhere on the page. */
   key(event) {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this._submit(event);
     if (event.key === "Escape" && this._leaving !== null) this.stop();
   }
 
-  /** What a key does now. */
+  /** Name the key that runs or stops the model. */
   _hint(running) {
     const keys = running ? ["Esc"] : ["Ctrl", "Enter"];
     this._keys.replaceChildren(...keys.flatMap((each) => [h("kbd", {}, each), " "]), running ? "stops" : "runs");
@@ -96,69 +109,46 @@ export class Runner {
     if (this._leaving === null) this.run();
   }
 
-  /** The call as the form is now; null where a value is wrong. `shows` marks the wrong ones. */
+  /** The current call, or null if a value is wrong. With `shows`, the form marks wrong values, and a table sends all rows. */
   async call(shows = false) {
-    const values = {};
+    const read = {};
     const files = {};
     let wrong = null;
-    if (this._editor) {
-      try {
-        const body = this._editor.read();
-        return { values: body, body, streamed: this.streamed, files };
-      } catch (error) {
-        if (shows) this._editor.fail(error.message);
-        return null;
-      }
-    }
-    if (this._table) {
-      try {
-        return this._tableCall(shows ? Infinity : MAX_CODED_ROWS);
-      } catch (error) {
-        if (!(error instanceof WrongValue)) throw error;
-        if (shows) {
-          this._table.fail(error.message, error.cell);
-          this._table.input?.focus();
-        }
-        return null;
-      }
-    }
     for (const field of this._fields) {
       try {
-        const value = await field.read();
-        if (value !== undefined) values[field.name] = value;
-        if (value !== undefined && field.input.fileNames) files[field.name] = field.input.fileNames();
+        const value = await field.read(shows ? Infinity : MAX_CODED_ROWS);
+        if (value !== undefined) read[field.name] = value;
+        if (value !== undefined && field.input?.fileNames) files[field.name] = field.input.fileNames();
       } catch (error) {
         if (!(error instanceof WrongValue)) throw error;
         const at = error.field ?? field;
-        if (shows) at.fail(error.message);
+        if (shows) at.fail(error.message, error.cell);
         wrong ??= at;
       }
     }
-    if (wrong !== null && shows) wrong.input.focus();
+    if (wrong !== null && shows) wrong.input?.focus();
     if (wrong !== null) return null;
     const outputs = this._outputs.read();
-    return { values, body: withOutputs(bodyOf(this._model, values), outputs), outputs, streamed: this.streamed, files };
+    const values = this._takesRequest ? read[REQUEST.name] : read;
+    const call = this._table ? this._tableCall(read[this._table.name]) : { values, body: bodyOf(this._model, values) };
+    if (outputs) call.body = { ...call.body, outputs: outputs.map((name) => ({ name })) };
+    return { ...call, outputs, streamed: this.streamed, files };
   }
 
-  /** The call of the table with at most so many rows. */
-  _tableCall(most) {
-    const { columns, count } = this._table;
-    const rows = this._table.read(most);
+  /** The call with these rows of the table. */
+  _tableCall(rows) {
+    const { columns, count, others } = this._table;
     const inputs = tensorsOf(columns, rows);
-    const matrix = columns[0].matrix;
-    const values = Object.fromEntries(inputs.map(({ name, data }) => [name, matrix ? rows : data]));
-    const outputs = this._outputs.read();
-    const body = withOutputs({ inputs }, outputs);
-    return { values, body, outputs, table: { columns, rows, others: this._table.others }, left: count - rows.length, streamed: this.streamed, files: {} };
+    const values = Object.fromEntries(inputs.map(({ name, data }) => [name, columns[0].matrix ? rows : data]));
+    return { values, body: { inputs }, table: { columns, rows, others }, left: count - rows.length };
   }
 
   async run() {
     for (const field of this._fields) field.fail("");
-    this._editor?.fail("");
     const call = await this.call(true);
     if (this._leaving !== null) return;
     if (call === null) {
-      this._refuse();
+      this._forget("Nothing was sent. Correct the input first.", "failed");
       return;
     }
     const leaving = new AbortController();
@@ -185,7 +175,7 @@ export class Runner {
       if (!stopped) this._fail(error, results);
     } finally {
       this._leaving = null;
-      this._copy.hidden = results.text === "";
+      this._copy.hidden = !results.hasText;
       this._busy(false);
     }
   }
@@ -194,19 +184,13 @@ export class Runner {
     this._leaving?.abort();
   }
 
-  /** Nothing was sent, because of a value in the form. */
-  _refuse() {
-    this._forget("Nothing was sent. Correct the input first.");
-    this._say("", "failed");
-  }
-
-  /** Remove the output of the last run, which is not of this form. */
-  _forget(text) {
+  /** Remove the output of the last run, which does not belong to this form. */
+  _forget(text, state = "") {
     release(this._output);
     this._results = null;
     this._copy.hidden = true;
     this._output.replaceChildren(h("p", { class: "quiet empty" }, text));
-    this._say("", "");
+    this._say("", state);
   }
 
   /** On a narrow screen the output is below the form, and may be below the screen. */
@@ -234,13 +218,8 @@ export class Runner {
     if (results.items) this._output.append(box);
     else this._output.replaceChildren(box);
     const field = this._named(error.message);
-    if (field !== undefined && field === this._table) {
-      field.failColumn(NAMED.exec(error.message)[1], error.message);
-      field.input?.focus();
-    } else if (field) {
-      field.fail(error.message);
-      field.input.focus();
-    }
+    field?.fail(error.message, this._table?.cellOf(NAMED.exec(error.message)[1]));
+    field?.input?.focus();
     announce(`Failed: ${error.message}`);
   }
 
@@ -254,14 +233,14 @@ export class Runner {
     return this._leaves().find((field) => field.path === path);
   }
 
-  /** The field that an error names: of an input, or of a part of it. */
+  /** The field of the input, or of the part of it, that an error names. */
   _named(message) {
     let field = this.field(NAMED.exec(message)?.[1]);
     for (const part of PART.exec(message)?.[1].split(".") ?? []) field = field?.fields?.find(({ name }) => name === part) ?? field;
     return field;
   }
 
-  /** What is in the form, for the form of the same model after a reload. */
+  /** The values of the form, for the form of the same model after a reload. */
   async kept() {
     const found = new Map();
     for (const field of this._leaves()) {
@@ -298,7 +277,7 @@ export class Runner {
   }
 }
 
-/** A check box for each output that may be asked for. `read()` gives the names, undefined for the usual ones. */
+/** A check box for each output. `read()` returns the names to request, or undefined for the default outputs. */
 function choiceOf(model, usualAll) {
   const { outputs } = model;
   if (model.flat || model.streams || outputs.length < 2 || outputs.length > 12) return { element: null, read: () => undefined };
@@ -310,5 +289,3 @@ function choiceOf(model, usualAll) {
   };
   return { element: h("fieldset", { class: "choices" }, h("legend", { class: "kind" }, "Outputs"), labels), read };
 }
-
-const withOutputs = (body, outputs) => (outputs === undefined ? body : { ...body, outputs: outputs.map((name) => ({ name })) });

@@ -1,36 +1,36 @@
-// The server that this page belongs to: its models, what it says of each, and the key that opens it.
+// The server of this page: its models, their metadata, and the key that calls are sent with.
 
 import { Client, InferstreamError } from "../inferstream.js";
 
-/** The root of the server, with the prefix that it is mounted below. */
+/** The URL of the server, with its path prefix. */
 export const ROOT = new URL("..", import.meta.url).href.replace(/\/$/, "");
 
 const PAUSE = 5000;
 
-/** The path of a model, whose name may hold slashes. */
+/** The path of a model, whose name can contain slashes. */
 export function pathOf(name, version) {
   const path = `/v2/models/${encodeURIComponent(name).replaceAll("%2F", "/")}`;
   return version ? `${path}/versions/${encodeURIComponent(version)}` : path;
 }
 
-/** Tells `models` when their list or states change, `tick` at each look, `refused` when a key is wanted. */
+/** Events: `models` if their list or states change, `tick` after each poll, `refused` if a key is needed. */
 export class Server extends EventTarget {
   client = new Client();
   models = [];
   reachable = null;
-  /** Whether the list of models is whole, with those that failed or load. */
+  /** Whether the list of models is complete, with models that failed or are loading. */
   complete = false;
   ready = true;
   key = null;
-  /** Why the key, or a call without one, was refused; empty after a call that was not. */
+  /** Why the key, or a call without one, was refused; empty after a successful call. */
   refusal = "";
-  /** Whether the reader may load and unload models. */
+  /** Whether the user may load and unload models. */
   mayLoad = false;
-  /** Whether nobody may ask for the list of models with their states, so that it is not asked for. */
+  /** Whether the server closes the list of models with their states, so that the page does not request it. */
   closed = document.querySelector("server-page").hasAttribute("closed");
   about = { name: "inferstream", version: "" };
 
-  /** Use a header with all calls. It is kept in the memory of this page alone. */
+  /** Send a header with all calls. It is only kept in the memory of this page. */
   useKey(header, value) {
     this.key = value ? { header, value } : null;
     this.client.headers = this.key ? { [header]: value } : {};
@@ -38,24 +38,15 @@ export class Server extends EventTarget {
     this._asked = false;
   }
 
-  /** A WebSocket, which can have no headers: its key is a subprotocol, beside the one that the server chooses. */
+  /** A WebSocket. It cannot have headers, so its key is a second subprotocol. */
   socket(url) {
     const key = this.key?.value.replace(/^bearer +/i, "");
     return new WebSocket(url.replace(/^http/, "ws"), key ? ["inferstream", `inferstream.key.${key}`] : []);
   }
 
   /** The document at a path. */
-  async json(path) {
-    let response;
-    try {
-      response = await fetch(ROOT + path, { headers: { accept: "application/json", ...this.client.headers } });
-    } catch (error) {
-      throw new InferstreamError(`The server cannot be reached: ${error.message}`, { cause: error });
-    }
-    const document = await response.json().catch(() => null);
-    if (response.ok) return document;
-    const message = document?.error ?? `${response.status} ${response.statusText}`;
-    throw new InferstreamError(String(message), { status: response.status });
+  json(path) {
+    return this.client._json("GET", path);
   }
 
   /** Everything that the page shows of a model. */
@@ -78,13 +69,13 @@ export class Server extends EventTarget {
       examples: facts.examples ?? [],
       strict: facts.function ?? false,
       grpcPort: document.info["x-server"]?.grpc_port ?? 8081,
-      // Arguments by name where each is one value; tensors of other models go as V2.
+      // Arguments are sent by name if each is one value. Other models get V2 tensors.
       feeds: inputs.find(({ parameters }) => parameters?.stream) ?? null,
       flat: facts.function || (inputs.length > 0 && inputs.every(isSingle)),
     };
   }
 
-  /** Look now, and from now on while somebody may see it. */
+  /** Refresh now, and repeatedly while the page is visible. */
   watch() {
     const look = () => document.visibilityState === "visible" && this.refresh();
     setInterval(look, PAUSE);
@@ -109,14 +100,14 @@ export class Server extends EventTarget {
       if (key === this.key) {
         if (error.status === 401) this.refusal = key ? "The server does not accept this key." : "This server needs a key.";
         if (error.status === 401 && !this._asked) this.ask(this.refusal);
-        this._asked = true; // once for each key; the key of the bar opens the question again
+        this._asked = true; // once for each key; the button in the bar opens the dialog again
       }
       changed = this._note(error.status > 0, this.models);
     }
     this.dispatchEvent(new CustomEvent("tick", { detail: { changed } }));
   }
 
-  /** What is known at once: the names of the models that are loaded. The index, which knows all, may take a second. */
+  /** Get the names of the loaded models, because the index of all models may take a second. */
   async _glance() {
     const [about, models] = await Promise.all([this.json("/v2"), this._loaded()]);
     this.about = about;
@@ -128,7 +119,7 @@ export class Server extends EventTarget {
     return grouped(models.map((name) => ({ name, state: "READY" })));
   }
 
-  /** All versions with their states; null if the reader may not list them. */
+  /** All versions with their states; null if the user may not list them. */
   _index() {
     return this.client._json("POST", "/v2/repository/index", {}).catch((error) => {
       if (![403, 404, 501].includes(error.status)) throw error;
@@ -158,12 +149,12 @@ export class Server extends EventTarget {
 
 export const isSingle = (tensor) => tensor.shape.every((size) => size === 1) && !isDocument(tensor);
 
-/** Whether a tensor is declared as text that holds JSON. */
+/** Whether a tensor is declared as JSON text. */
 export const isDocument = (tensor) => ["json", "pd_json"].includes(contentOf(tensor));
 
 export const contentOf = (tensor) => tensor.parameters?.content_type ?? "";
 
-/** Models by name, each with its versions; the state of a model is that of its best version. */
+/** Models by name, each with its versions. A model has the state of its best version. */
 function grouped(items) {
   const models = new Map();
   for (const { name, version, state, reason } of items) {

@@ -1,6 +1,6 @@
 // The call of a form as code: curl, Python with three clients, and JavaScript.
 
-import { copyButton, h, tabs } from "./dom.js";
+import { copyButton, h, scrollText, tabs } from "./dom.js";
 import { isV2, tensorOf } from "./calls.js";
 import { pretty } from "./fields.js";
 import { ROOT, contentOf, isDocument, isSingle, pathOf } from "./server.js";
@@ -12,22 +12,23 @@ const KEYWORDS = new Set(
 const TAKEN = new Set(["model", "self", "version", "timeout", "headers", "parameters"]);
 const NUMPY = { BOOL: "bool", FP16: "float16", FP32: "float32", FP64: "float64", BYTES: "object" };
 const MOST_SHOWN = 2000;
+const JAVASCRIPT = 'import { Client } from "inferstream"; // in a page of this server: from "/inferstream.js"';
 
 /**
  * The code of one call, as [key, title, text].
  *
- * `call` is {values, body, streamed, files}: the values by name, the body on the wire, and names of chosen files by
- * argument. That of a chat is {messages, options, names}, with the names of its files by their base64.
+ * `call` is {values, body, streamed, files}: the values by name, the body of the request, and the names of files by
+ * argument. For a chat, it is {messages, options, names}, with the names of files by their base64.
  */
-export function snippetsOf(model, call, key) {
+function snippetsOf(model, call, key) {
   if (call.messages) {
     return [
-      ["curl", "curl", curlOf("/v1/chat/completions", chatBody(model, call), true, key, {}, call.names)],
+      ["curl", "curl", curlOf("/v1/chat/completions", { model: model.name, messages: call.messages, stream: true, ...call.options }, true, key, {}, call.names)],
       ["openai", "Python: openai", openaiOf(model, call, key)],
       ["javascript", "JavaScript", chatJavaScriptOf(model, call, key)],
     ];
   }
-  // Of the clients here, only ours sends a stream of values over HTTP.
+  // Only the inferstream client sends a stream of values over HTTP.
   if (model.feeds) return [["python", "Python", pythonOf(model, call, key)]];
   const flat = !isV2(call.body);
   const action = call.streamed ? (flat ? "generate_stream" : "infer_stream") : flat ? "generate" : "infer";
@@ -51,10 +52,6 @@ function promptOf(model, values) {
   return typeof value === "string" ? value : null;
 }
 
-export function chatBody(model, { messages, streamed = true, options = {} }) {
-  return { model: model.name, messages, stream: streamed, ...options };
-}
-
 export const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
 function curlOf(path, body, streamed, key, files = {}, sent = new Map()) {
@@ -65,12 +62,12 @@ function curlOf(path, body, streamed, key, files = {}, sent = new Map()) {
   const text = quoted(JSON.stringify(marked(body, files)));
   let data = withFiles(text, sent, (name) => `${read(name)}"`);
   if (names.length === 0 && data === text) return [...lines, `-d ${text}`].join(" \\\n  ");
-  // The shell reads the files: their base64 is too long for the screen, and for an argument of a command.
+  // The shell reads the files, because their base64 is too long for the screen and for an argument of a command.
   for (const [index, name] of names.entries()) data = data.replace(JSON.stringify(markOf(index)), () => `"${read(name)}"`);
   return `printf '%s' ${data} | ${[...lines, "-d @-"].join(" \\\n  ")}`;
 }
 
-/** A call with code in place of each file of a chat, from its base64 to the quotation mark after it. */
+/** The code of a call that reads the files of a chat, in place of their base64. */
 function withFiles(text, names, write) {
   for (const [base64, name] of names) {
     for (const before of ["base64,", '"data":"', '"data": "']) text = text.replaceAll(`${before}${base64}"`, () => `${before}${write(name)}`);
@@ -94,7 +91,12 @@ function marked(body, files) {
 
 const secretless = ({ value }) => (/^bearer /i.test(value) ? `Bearer ${KEY}` : KEY);
 
-/** A value of JSON as Python writes it. */
+/** The header of the key as an object of JavaScript or Python, without the secret. */
+const headersOf = (key, name = key.header) => `{${JSON.stringify(name)}: "${secretless(key)}"}`;
+
+const readBytes = (file) => `Path(${JSON.stringify(file)}).read_bytes()`;
+
+/** A JSON value as Python code. */
 export function pythonValue(value) {
   if (value === null || value === undefined) return "None";
   if (value === true) return "True";
@@ -113,10 +115,9 @@ function pythonOf(model, call, key) {
   const given = [JSON.stringify(model.name), ...(plain ? named.map(([name, text]) => `${name}=${text}`) : [mapping])].filter(Boolean);
   if (model.version) given.push(`version=${JSON.stringify(model.version)}`);
   if (call.outputs) given.push(`outputs=${pythonValue(call.outputs)}`);
-  const options = key ? `, headers={${JSON.stringify(key.header)}: "${secretless(key)}"}` : "";
-  const text = model.texts;
+  const options = key ? `, headers=${headersOf(key)}` : "";
   const lines = call.streamed
-    ? [`    for item in client.stream(${given.join(", ")}):`, `        print(item${text ? ', end="", flush=True' : ""})`]
+    ? [`    for item in client.stream(${given.join(", ")}):`, `        print(item${model.texts ? ', end="", flush=True' : ""})`]
     : [`    print(client.predict(${given.join(", ")}))`];
   const head = [...[...imports].sort(), imports.size ? "" : null, "from inferstream import Client", ""].filter((line) => line !== null);
   return [...head, `with Client("${ROOT}"${options}) as client:`, ...lines].join("\n");
@@ -141,8 +142,7 @@ function pythonArgument(tensor, value, files, imports) {
   const content = contentOf(tensor);
   if (files?.length) {
     imports.add("from pathlib import Path");
-    const read = files.map((file) => `Path(${JSON.stringify(file)}).read_bytes()`);
-    return isSingle(tensor) ? read[0] : `[${read.join(", ")}]`;
+    return isSingle(tensor) ? readBytes(files[0]) : `[${files.map(readBytes).join(", ")}]`;
   }
   if (content === "datetime" && typeof value === "string") {
     const kind = tensor.parameters.format ?? "datetime";
@@ -194,43 +194,33 @@ function openaiOf(model, call, key) {
   ].join("\n");
 }
 
-function tritonInputs(model, call) {
+/** The first lines of code for the Triton client, up to the inputs, and the arguments of its call. */
+function tritonCall(model, call, module) {
   const imports = new Set(["import numpy as np"]);
-  const names = [];
-  const lines = argumentsOf(model, call).flatMap(([name, tensor, value], index) => {
-    const wire = tensor.data === undefined ? tensorOf(tensor, value) : { ...tensor, data: value };
-    const variable = `input_${index}`;
-    names.push(variable);
+  const inputs = argumentsOf(model, call).map(([name, tensor, value], index) => {
+    const { datatype, shape, data } = tensor.data === undefined ? tensorOf(tensor, value) : { ...tensor, data: value };
     const files = call.files?.[name];
-    let array;
-    if (files?.length) {
-      imports.add("from pathlib import Path");
-      array = `np.array([${files.map((file) => `Path(${JSON.stringify(file)}).read_bytes()`).join(", ")}], dtype=object)`;
-    } else {
-      array = numpyOf({ datatype: wire.datatype, shape: [] }, wire.data, imports);
-    }
-    const shaped = wire.shape.length === 1 ? array : `${array}.reshape(${wire.shape.join(", ")})`;
+    if (files?.length) imports.add("from pathlib import Path");
+    const array = files?.length ? `np.array([${files.map(readBytes).join(", ")}], dtype=object)` : numpyOf({ datatype, shape: [] }, data, imports);
+    const shaped = shape.length === 1 ? array : `${array}.reshape(${shape.join(", ")})`;
     return [
-      `${variable} = triton.InferInput(${JSON.stringify(name)}, ${pythonValue(wire.shape)}, "${wire.datatype}")`,
-      `${variable}.set_data_from_numpy(${shaped})`,
+      `input_${index} = triton.InferInput(${JSON.stringify(name)}, ${pythonValue(shape)}, "${datatype}")`,
+      `input_${index}.set_data_from_numpy(${shaped})`,
     ];
   });
-  return { imports, lines, names };
+  const sorted = [...imports].sort((a, b) => a.startsWith("import") - b.startsWith("import"));
+  const options = [JSON.stringify(model.name), `[${inputs.map((_, index) => `input_${index}`).join(", ")}]`];
+  if (model.version) options.push(`model_version=${JSON.stringify(model.version)}`);
+  return { lines: [...sorted, `import tritonclient.${module} as triton`, "", ...inputs.flat(), ""], options };
 }
 
 function tritonOf(model, call, key) {
-  const { imports, lines, names } = tritonInputs(model, call);
+  const { lines, options } = tritonCall(model, call, "http");
   const tls = ROOT.startsWith("https") ? ", ssl=True" : "";
-  const options = [JSON.stringify(model.name), `[${names.join(", ")}]`];
-  if (model.version) options.push(`model_version=${JSON.stringify(model.version)}`);
   if (call.outputs) options.push(`outputs=[${call.outputs.map((name) => `triton.InferRequestedOutput(${JSON.stringify(name)})`).join(", ")}]`);
-  if (key) options.push(`headers={${JSON.stringify(key.header)}: "${secretless(key)}"}`);
+  if (key) options.push(`headers=${headersOf(key)}`);
   return [
-    ...[...imports].sort((a, b) => a.startsWith("import") - b.startsWith("import")),
-    "import tritonclient.http as triton",
-    "",
     ...lines,
-    "",
     `client = triton.InferenceServerClient("${ROOT.replace(/^https?:\/\//, "")}"${tls})`,
     `result = client.infer(${options.join(", ")})`,
     'for output in result.get_response()["outputs"]:',
@@ -238,23 +228,17 @@ function tritonOf(model, call, key) {
   ].join("\n");
 }
 
-/** Triton's client streams over gRPC alone. */
+/** The Triton client streams only over gRPC. */
 function tritonStreamOf(model, call, key) {
-  const { imports, lines, names } = tritonInputs(model, call);
-  const host = new URL(ROOT).hostname;
-  const version = model.version ? `, model_version=${JSON.stringify(model.version)}` : "";
-  const headers = key ? `, headers={${JSON.stringify(key.header.toLowerCase())}: "${secretless(key)}"}` : "";
+  const { lines, options } = tritonCall(model, call, "grpc");
+  const headers = key ? `, headers=${headersOf(key, key.header.toLowerCase())}` : "";
   return [
     "import queue",
-    ...[...imports].sort((a, b) => a.startsWith("import") - b.startsWith("import")),
-    "import tritonclient.grpc as triton",
-    "",
     ...lines,
-    "",
     "responses = queue.Queue()",
-    `client = triton.InferenceServerClient("${host}:${model.grpcPort}")`,
+    `client = triton.InferenceServerClient("${new URL(ROOT).hostname}:${model.grpcPort}")`,
     `client.start_stream(lambda result, error: responses.put((result, error))${headers})`,
-    `client.async_stream_infer(${JSON.stringify(model.name)}, [${names.join(", ")}]${version}, enable_empty_final_response=True)`,
+    `client.async_stream_infer(${options.join(", ")}, enable_empty_final_response=True)`,
     "while True:",
     "    result, error = responses.get()",
     "    if error:",
@@ -269,14 +253,9 @@ function tritonStreamOf(model, call, key) {
 }
 
 function javaScriptOf(model, call, key) {
-  const files = Object.entries(call.files ?? {});
-  const head = ['import { Client } from "inferstream"; // in a page of this server: from "/inferstream.js"'];
-  if (files.length) head.push('import { readFile } from "node:fs/promises";');
+  const files = Object.values(call.files ?? {}).flat();
   let body = pretty(marked(call.body, call.files ?? {}));
-  for (const [index, name] of files.flatMap(([, names]) => names).entries()) {
-    const read = `(await readFile(${JSON.stringify(name)})).toString("base64")`;
-    body = body.replace(JSON.stringify(markOf(index)), () => read);
-  }
+  for (const [index, name] of files.entries()) body = body.replace(JSON.stringify(markOf(index)), () => readBase64(name));
   const version = model.version ? `, { version: ${JSON.stringify(model.version)} }` : "";
   const given = `${JSON.stringify(model.name)}, ${body}${version}`;
   const tensors = isV2(call.body);
@@ -285,23 +264,23 @@ function javaScriptOf(model, call, key) {
     : tensors
       ? [`const { outputs } = await client.infer(${given});`, "console.log(outputs);"]
       : [`console.log(await client.generate(${given}));`];
-  return [...head, "", clientOf(key), ...lines].join("\n");
+  return [...clientOf(key, files.length > 0), ...lines].join("\n");
 }
 
-function clientOf(key) {
-  const options = key ? `, { headers: { ${JSON.stringify(key.header)}: "${secretless(key)}" } }` : "";
-  return `const client = new Client("${ROOT}"${options});`;
+const readBase64 = (name) => `(await readFile(${JSON.stringify(name)})).toString("base64")`;
+
+function clientOf(key, readsFiles) {
+  const options = key ? `, { headers: ${headersOf(key)} }` : "";
+  const reading = readsFiles ? ['import { readFile } from "node:fs/promises";'] : [];
+  return [JAVASCRIPT, ...reading, "", `const client = new Client("${ROOT}"${options});`];
 }
 
 function chatJavaScriptOf(model, call, key) {
   const options = Object.keys(call.options).length ? `, ${pretty(call.options)}` : "";
   const plain = pretty(call.messages);
-  const messages = withFiles(plain, call.names, (name) => `" + (await readFile(${JSON.stringify(name)})).toString("base64")`);
+  const messages = withFiles(plain, call.names, (name) => `" + ${readBase64(name)}`);
   return [
-    'import { Client } from "inferstream"; // in a page of this server: from "/inferstream.js"',
-    ...(messages === plain ? [] : ['import { readFile } from "node:fs/promises";']),
-    "",
-    clientOf(key),
+    ...clientOf(key, messages !== plain),
     `const messages = ${messages};`,
     `for await (const chunk of client.chat(${JSON.stringify(model.name)}, messages${options})) {`,
     `  console.log(chunk.choices[0]?.delta.content ?? ${call.options.tools ? 'chunk.choices[0]?.delta.tool_calls ?? ""' : '""'});`,
@@ -309,7 +288,7 @@ function chatJavaScriptOf(model, call, key) {
   ].join("\n");
 }
 
-/** The card of the code. `call()` gives the call as the form is now, or null where the form has a fault. */
+/** The card with the code. `call()` returns the current call, or null if a value is wrong. */
 export class Snippets {
   constructor(model, server, call) {
     this._model = model;
@@ -324,7 +303,7 @@ export class Snippets {
     this.element = h("section", { class: "card code-card", "aria-label": "This call as code", "aria-busy": "true" }, head, this._body);
   }
 
-  /** The form has changed: what is shown is not its call until `draw` is done. */
+  /** Mark the code as outdated until it is drawn again. */
   outdate() {
     this.element.setAttribute("aria-busy", "true");
   }
@@ -350,5 +329,5 @@ export class Snippets {
 
 function panelOf(title, text) {
   const shown = text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}\n… ${text.length - MOST_SHOWN} more characters; Copy has them all` : text;
-  return h("div", { class: "panel" }, h("pre", { tabindex: 0, role: "region", "aria-label": `Code: ${title}` }, h("code", {}, shown)));
+  return h("div", { class: "panel" }, scrollText(`Code: ${title}`, h("code", {}, shown)));
 }

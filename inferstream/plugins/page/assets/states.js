@@ -1,15 +1,15 @@
 // The table of all models: their states, figures and last errors, and the buttons that load and unload them.
 
-import { announce, h, scrollTable } from "./dom.js";
+import { announce, button, h, head, scrollTable } from "./dom.js";
 import { bytes, number, seconds, shown } from "./linechart.js";
 import { stateOf } from "./model.js";
 import { keyOf } from "./rates.js";
 import { pathOf } from "./server.js";
 
-/** What a model that is ready says of its memory. Any other reason is that of a reload that failed. */
+/** The reasons of models that are ready. Any other reason is why a reload failed. */
 const RESIDENT = /^(in memory: .*|the next call loads it|loading)$/;
-const TITLES = ["Model", "State", "Requests/s", "p99 (est.)", "In progress", "Memory", "Actions"];
-const numeric = (index) => (index > 1 && index < 6 ? "number" : null);
+const TITLES = ["Model", "State", "Requests/s", "Errors/s", "p99 (est.)", "In progress", "Memory", "Actions"];
+const numeric = (index) => (index > 1 && index < 7 ? "number" : null);
 
 /** The states of all models of a server. `last` gives the last point of a version, and `failureOf` its last failed call. */
 export class ModelStates {
@@ -17,11 +17,11 @@ export class ModelStates {
     Object.assign(this, { _server: server, _last: last, _failureOf: failureOf, _rows: [], _faults: new Map(), _working: new Map() });
     this._body = h("tbody", {});
     this._note = h("p", { class: "help" });
-    const heads = TITLES.map((title, index) => h("th", { scope: "col", class: numeric(index) }, title));
+    const heads = TITLES.map((title, index) => head(title, numeric(index)));
     this.element = h("section", { class: "card" }, h("h2", {}, "Models"), scrollTable("Models", heads, this._body, "states"), this._note);
   }
 
-  /** Show the states as they are known now. Rows stay the same while the list of versions does. */
+  /** Show the current states. Rows stay the same while the list of versions does. */
   draw() {
     const { models, mayLoad, closed, complete, refusal } = this._server;
     const versions = models.flatMap((model) => model.versions.map((entry, index) => ({ model, entry, isFirst: index === 0 })));
@@ -37,10 +37,10 @@ export class ModelStates {
   }
 
   _row(name, version, isFirst) {
-    const button = (word) => h("button", { type: "button", class: "small", "aria-label": `${word} ${name}`, onclick: () => this._change(name, word) }, word);
-    const buttons = isFirst && this._server.mayLoad ? { Load: button("Load"), Reload: button("Reload"), Unload: button("Unload") } : {};
+    const words = isFirst && this._server.mayLoad ? ["Load", "Reload", "Unload"] : [];
+    const buttons = words.map((word) => button(word, () => this._change(name, word), { "aria-label": `${word} ${name}` }));
     const [state, why, failed] = [h("span", { class: "state" }), h("p", { class: "fault" }), h("p", {})];
-    const contents = [[state, why, failed], null, null, null, null, h("div", { class: "chips" }, Object.values(buttons))];
+    const contents = [[state, why, failed], null, null, null, null, null, h("div", { class: "chips" }, buttons)];
     const cells = contents.map((content, index) => h("td", { class: numeric(index + 1) }, content));
     return { element: h("tr", {}, h("th", { scope: "row" }, name, version ? h("p", {}, `version ${version}`) : null), cells), cells, buttons, state, why, failed };
   }
@@ -55,13 +55,14 @@ export class ModelStates {
     why.textContent = this._faults.get(name) ?? (isResident || entry.reason === word ? "" : entry.reason);
     const failure = this._failureOf(keyOf(name, entry.version));
     failed.textContent = failure ? `Last failed call, ${new Date(failure[0] * 1000).toLocaleTimeString()}: ${failure[1]}` : "";
-    const { requests, highest, running, waiting, memory } = this._last(keyOf(name, entry.version));
-    const figures = [shown(requests, number), shown(highest, seconds), shown(running === undefined ? null : running + waiting, number), shown(memory, bytes)];
+    const { requests, errors, highest, running, waiting, memory } = this._last(keyOf(name, entry.version));
+    const calls = running === undefined ? null : running + waiting;
+    const figures = [shown(requests, number), shown(errors, number), shown(highest, seconds), shown(calls, number), shown(memory, bytes)];
     figures.forEach((text, index) => (cells[index + 1].textContent = text));
-    for (const [action, button] of Object.entries(buttons)) {
-      button.hidden = (action === "Load") === versions.some((each) => each.state === "READY");
-      button.disabled = isLost || this._working.has(name);
-    }
+    buttons.forEach((control, index) => {
+      control.hidden = (index === 0) === versions.some((each) => each.state === "READY"); // the first one loads
+      control.disabled = isLost || this._working.has(name);
+    });
   }
 
   /** Load or unload all versions of a model. */

@@ -1,13 +1,11 @@
-// The input of a model of columns: a table of cells, which takes pasted blocks and CSV files.
+// The input of a model of columns: a table of cells, which accepts pasted blocks and CSV files.
 
-import { announce, h, newId, scrollTable } from "./dom.js";
+import { announce, button, h, head, newId, scrollTable, unseenHead } from "./dom.js";
 import { brief, cellOf, columnsOf, exampleCell, valueOf } from "./columns.js";
 import { readBlock, readCsv } from "./csv.js";
 import { WrongValue } from "./fields.js";
-import { Turns } from "./results.js";
+import { mapInTurns, shownRows } from "./turns.js";
 
-const MAX_SHOWN = 100;
-const MAX_CELLS = 2000;
 /** Metadata has at most this many examples of a column, so a column with as many may have others. */
 const MAX_EXAMPLES = 20;
 const TYPES = { date: "date", time: "time", "date and time": "datetime-local" };
@@ -19,12 +17,13 @@ export function tableOf(model, changed, replaced) {
   return columns === null ? null : new TableField(columns, changed, replaced);
 }
 
-/** Rows of cells. A cell is a text, or true, false or null for yes, no and missing. */
+/** Rows of cells. A cell is a string, or true, false or null for yes, no and missing. */
 class TableField {
+  name = "table";
   path = "table";
   tensor = { datatype: "table" };
 
-  /** Columns of a file that the model does not have. They stand next to the outputs. */
+  /** Columns of a file that the model does not have. They are shown next to the outputs. */
   others = { names: [], rows: [] };
 
   constructor(columns, changed, replaced) {
@@ -32,24 +31,19 @@ class TableField {
     this._changed = changed;
     this._replaced = replaced;
     this._rows = [columns.map(exampleCell)];
+    this._lines = new WeakMap();
     this._notice = "";
-    this._shown = Math.min(MAX_SHOWN, Math.max(1, Math.floor(MAX_CELLS / columns.length)));
+    this._shown = shownRows(columns.length);
     this._body = h("tbody", {});
     this._more = h("p", { class: "quiet", role: "status" });
     this._fault = h("p", { class: "fault", role: "alert", id: newId("fault") });
     this._file = h("input", { type: "file", accept: ".csv,.tsv,.txt,text/csv", class: "unseen", tabindex: -1, "aria-label": "CSV file", onchange: () => this._load(this._file.files[0]) });
-    const button = (text, onclick) => h("button", { type: "button", class: "small", onclick }, text);
-    const heads = columns.map(({ name, kind, optional }) => h("th", { scope: "col" }, name, " ", h("span", { class: "kind" }, optional ? `${kind}, optional` : kind)));
-    const corner = (text) => h("th", { scope: "col" }, h("span", { class: "unseen" }, text));
-    const scroller = scrollTable("Rows of the input", [corner("Row"), ...heads, corner("Remove")], this._body, "sheet", { "aria-describedby": this._fault.id });
-    this.element = h(
-      "div",
-      { class: "field", ondragover: (event) => event.preventDefault(), ondrop: (event) => this._drop(event) },
-      scroller,
-      h("div", { class: "chips" }, button("Add a row", () => this._add()), button("Back to the example", () => this._reset()), button("Open a CSV file", () => this._file.click()), this._file, h("span", { class: "help" }, "or drop one here, or paste cells")),
-      this._more,
-      this._fault,
-    );
+    const heads = columns.map(({ name, kind, optional }) => head([name, " ", h("span", { class: "kind" }, optional ? `${kind}, optional` : kind)]));
+    const scroller = scrollTable("Rows of the input", [unseenHead("Row"), ...heads, unseenHead("Remove")], this._body, "sheet", { "aria-describedby": this._fault.id });
+    const buttons = [button("Add a row", () => this._add()), button("Back to the example", () => this._reset()), button("Open a CSV file", () => this._file.click())];
+    const actions = h("div", { class: "chips" }, buttons, this._file, h("span", { class: "help" }, "or drop one here, or paste cells"));
+    const listeners = { ondragover: (event) => event.preventDefault(), ondrop: (event) => this._drop(event) };
+    this.element = h("div", { class: "field", ...listeners }, scroller, actions, this._more, this._fault);
     this._body.addEventListener("input", (event) => this._edit(event.target));
     this._body.addEventListener("change", (event) => this._edit(event.target));
     this._body.addEventListener("paste", (event) => this._paste(event));
@@ -70,11 +64,11 @@ class TableField {
     return [this];
   }
 
-  /** The rows as values. With `most`, only the first ones, for code. Throws a WrongValue that names row and column. */
-  read(most = Infinity) {
+  /** The values of the first `most` rows. Throws a WrongValue that names row and column. */
+  async read(most) {
     const rows = this._rows.slice(0, most);
     if (rows.length === 0) throw this._wrong("The table has no rows.");
-    return rows.map((row, at) => row.map((cell, index) => this._value(cell, at, index)));
+    return mapInTurns(rows, (row, at) => row.map((cell, index) => this._value(cell, at, index)));
   }
 
   _value(cell, at, index) {
@@ -95,7 +89,7 @@ class TableField {
     return { names: this.columns.map(({ name }) => name), rows: this._rows };
   }
 
-  /** Show other cells: those of another table, or the values of a call by column. */
+  /** Show the cells of another table, or the values of a call by column. */
   write(given) {
     if (given.rows) {
       const at = this.columns.map(({ name }) => given.names.indexOf(name));
@@ -119,22 +113,32 @@ class TableField {
     if (cell) this._control(...cell)?.setAttribute("aria-invalid", "true");
   }
 
-  /** Point to a column that an error of the server names. */
-  failColumn(name, message) {
-    const index = this.columns.findIndex((column) => column.name === name);
-    if (index < 0) return false;
-    this.fail(message, [0, index]);
-    return true;
+  /** The first cell of a column that an error of the server names. */
+  cellOf(name) {
+    return [0, this.columns.findIndex((column) => column.name === name)];
   }
 
   _control(row, index) {
     return this._body.rows[row]?.cells[index + 1]?.firstElementChild;
   }
 
+  /** Draw the first rows. A row that is already drawn keeps its line, because layout of new lines is slow. */
   _draw() {
-    const shown = this._rows.slice(0, this._shown);
-    this._body.replaceChildren(...shown.map((row, at) => this._line(row, at)));
+    const lines = this._rows.slice(0, this._shown).map((row) => this._lines.get(row) ?? this._line(row));
+    const kept = new Set(lines);
+    for (const line of [...this._body.rows]) if (!kept.has(line)) line.remove();
+    lines.forEach((line, at) => {
+      if (this._body.rows[at] !== line) this._body.insertBefore(line, this._body.rows[at] ?? null);
+      this._number(line, at);
+    });
     this._count();
+  }
+
+  _number({ cells: [head, ...cells] }, at) {
+    if (head.textContent === String(at + 1)) return;
+    head.textContent = at + 1;
+    const names = [...this.columns.map(({ name }) => `${name}, row ${at + 1}`), `Remove row ${at + 1}`];
+    names.forEach((name, index) => (cells[index].firstElementChild.ariaLabel = name));
   }
 
   _count() {
@@ -144,7 +148,7 @@ class TableField {
     this._more.textContent = [rows, this._unseen(), this._notice].filter(Boolean).join(" ");
   }
 
-  /** Which value of a text column the training data did not have. The model may take it all the same. */
+  /** Name a value of a text column that the training data did not have. The model may accept it. */
   _unseen() {
     for (const [index, { name, kind, examples }] of this.columns.entries()) {
       if (kind !== "text" || examples.length < 2 || examples.length >= MAX_EXAMPLES) continue;
@@ -154,21 +158,22 @@ class TableField {
     return "";
   }
 
-  _line(row, at) {
-    const remove = h("button", { type: "button", class: "small", "aria-label": `Remove row ${at + 1}`, onclick: () => this._remove(at) }, "×");
-    return h("tr", {}, h("th", { scope: "row" }, String(at + 1)), row.map((cell, index) => h("td", {}, this._cell(cell, at, index))), h("td", {}, remove));
+  _line(row) {
+    const remove = button("×", () => this._remove(this._place(remove)[0]));
+    const line = h("tr", {}, h("th", { scope: "row" }), row.map((cell, index) => h("td", {}, this._cell(cell, index))), h("td", {}, remove));
+    this._lines.set(row, line);
+    return line;
   }
 
-  _cell(cell, at, index) {
-    const { name, kind, choices, nullable, examples } = this.columns[index];
-    const label = { "aria-label": `${name}, row ${at + 1}` };
-    if (kind === "yes or no") return h("input", { type: "checkbox", checked: cell === true, indeterminate: cell === null, ...label });
-    if (choices) return h("select", { ...label }, nullable ? h("option", { value: "" }, "") : null, choices.map((each) => h("option", { value: each, selected: String(each) === cell }, String(each))));
+  _cell(cell, index) {
+    const { kind, choices, nullable, examples } = this.columns[index];
+    if (kind === "yes or no") return h("input", { type: "checkbox", checked: cell === true, indeterminate: cell === null });
+    if (choices) return h("select", {}, nullable && h("option", { value: "" }, ""), choices.map((each) => h("option", { value: each, selected: String(each) === cell }, String(each))));
     const suggested = kind === "text" && examples.length > 1 ? this._suggestions(index, examples) : null;
-    return h("input", { type: TYPES[kind] ?? "text", step: TYPES[kind] ? 1 : null, inputmode: MODES[kind], value: cell, list: suggested, spellcheck: false, autocomplete: "off", ...label });
+    return h("input", { type: TYPES[kind] ?? "text", step: TYPES[kind] ? 1 : null, inputmode: MODES[kind], value: cell, list: suggested, spellcheck: false, autocomplete: "off" });
   }
 
-  /** The list of values that are known of a text column. Any other text is allowed. */
+  /** The list of known values of a text column. Any other text is allowed. */
   _suggestions(index, examples) {
     this._lists ??= new Map();
     if (!this._lists.has(index)) {
@@ -192,7 +197,7 @@ class TableField {
   }
 
   _add() {
-    // The last row would not be seen in a long table.
+    // At the end of a long table, the new row would be hidden.
     const at = this._rows.length < this._shown ? this._rows.length : 0;
     this._rows.splice(at, 0, this.columns.map(exampleCell));
     this.others.rows.splice(at, 0, this.others.names.map(() => ""));
@@ -201,7 +206,7 @@ class TableField {
     this._changed();
   }
 
-  /** Show the first row again, without those that were added or loaded. */
+  /** Show only the example row. */
   _reset() {
     this._rows = [this.columns.map(exampleCell)];
     this.others = { names: [], rows: [] };
@@ -223,7 +228,7 @@ class TableField {
     this._changed();
   }
 
-  /** Arrow keys and Enter move between rows, where the control has no other use for them. */
+  /** Arrow keys and Enter move between rows, unless the control uses them. */
   _move(event) {
     const step = { ArrowUp: -1, ArrowDown: 1, Enter: 1 }[event.key];
     if (event.ctrlKey || event.metaKey || event.target.localName === "button") return;
@@ -273,13 +278,10 @@ class TableField {
       if (header === undefined) throw new Error(`${file.name} is empty.`);
       const [places, rows] = this._placesOf(header, others, file.name);
       if (rows.length === 0) throw new Error(`${file.name} has a header and no rows.`);
-      const turns = new Turns();
-      const found = [];
-      for (const [at, row] of rows.entries()) {
+      const found = await mapInTurns(rows, (row, at) => {
         if (row.length !== header.length) throw new Error(`Row ${at + 1} of ${file.name} has ${row.length} cells, and the header has ${header.length}.`);
-        found.push(places.map((place, index) => this._converted(place < 0 ? "" : row[place], at, index, ` of ${file.name}`, ", so the file was not loaded")));
-        await turns.rest();
-      }
+        return places.map((place, index) => this._converted(place < 0 ? "" : row[place], at, index, ` of ${file.name}`, ", so the file was not loaded"));
+      });
       const left = [...header.keys()].filter((place) => !places.includes(place));
       const names = left.map((place) => header[place]);
       this.others = { names, rows: rows.map((row) => left.map((place) => row[place])) };
@@ -289,7 +291,7 @@ class TableField {
     });
   }
 
-  /** Where each column is in the rows of a file, and these rows. A matrix may come without a header. */
+  /** The place of each column in the rows of a file, and these rows. The file of a matrix needs no header. */
   _placesOf(header, others, name) {
     const titles = header.map((cell) => cell.trim());
     const places = this.columns.map((column) => titles.indexOf(column.name));
@@ -310,7 +312,7 @@ class TableField {
     }
   }
 
-  /** Take the rows that `make` gives. After an error the table is as it was. */
+  /** Use the rows that `make` returns. After an error, the table stays as it was. */
   async _replacing(make) {
     this.fail("");
     this.element.setAttribute("aria-busy", "true");
