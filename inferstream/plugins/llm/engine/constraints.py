@@ -40,12 +40,12 @@ def _set_format(sampling: Any, form: dict[str, Any], name: str) -> None:
         case "choice":
             sampling.choice.choices.extend(form["choice"])
         case "calls":
-            sampling.structural_tag = _json(_build_tag(form["calls"]))
+            sampling.structural_tag = _json(build_tag(form["calls"]))
         case _:
             raise field_error(name, f'{name}: its type "{kind}" is unknown')
 
 
-def _build_tag(calls: list[dict[str, Any]]) -> dict[str, Any]:
+def build_tag(calls: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the structural tag for one of these calls, with arguments that match its schema."""
     tags = [
         {

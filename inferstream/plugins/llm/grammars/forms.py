@@ -1,6 +1,6 @@
 """Streams with a grammar. They join no step until the grammar is compiled."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from typing import Any
 
@@ -14,9 +14,9 @@ MOMENT = 0.05
 class Forms:
     """The grammars of a model and the streams that wait for them. Must be called from the step thread."""
 
-    def __init__(self, tokens: Callable[[], Any]) -> None:
-        self._grammars = Grammars(tokens)
-        self.usable = self._grammars.usable
+    def __init__(self, grammars: Grammars) -> None:
+        self._grammars = grammars
+        self.usable = grammars.usable
         self.waiting: dict[TokenStream, Any] = {}
         """Futures of the grammars that are not ready."""
         self._names: dict[TokenStream, str] = {}

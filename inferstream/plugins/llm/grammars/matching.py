@@ -48,6 +48,11 @@ class FormedText:
         self._matcher = matcher
         self._name = name
 
+    @property
+    def matcher(self) -> Any:
+        """The position in the grammar, which belongs to the library that enforces it."""
+        return self._matcher
+
     def allowed_mask(self, size: int) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """Return a boolean mask of length `size` that is True for each token that may come next."""
         mask = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
