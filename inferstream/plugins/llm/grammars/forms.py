@@ -5,7 +5,7 @@ from concurrent.futures import FIRST_COMPLETED, wait
 from typing import Any
 
 from ..token_stream import TokenStream
-from .matching import FormedText, Grammars
+from .matching import Grammars
 
 MOMENT = 0.05
 """Seconds that a step waits for a grammar if no stream can advance."""
@@ -41,7 +41,7 @@ class Forms:
             del self.waiting[stream]
             name = self._names.pop(stream)
             if (error := future.exception()) is None:
-                stream.writing = FormedText(future.result().deep_copy(), name)
+                stream.writing = self._grammars.restrict(future.result(), name)
             else:
                 failed[stream] = error
         return failed

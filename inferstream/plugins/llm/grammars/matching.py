@@ -48,11 +48,6 @@ class FormedText:
         self._matcher = matcher
         self._name = name
 
-    @property
-    def matcher(self) -> Any:
-        """The position in the grammar, which belongs to the library that enforces it."""
-        return self._matcher
-
     def allowed_mask(self, size: int) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """Return a boolean mask of length `size` that is True for each token that may come next."""
         mask = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
@@ -126,6 +121,10 @@ class Grammars:
         else:
             self._kept.move_to_end(key)
         return kept
+
+    def restrict(self, grammar: Any, name: str) -> FormedText:
+        """Return the state of a text that follows a compiled grammar."""
+        return FormedText(grammar.deep_copy(), name)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from inferstream.plugins.text.fields import field_error
 
 from ..engine.constraints import build_tag
-from ..grammars.matching import MAX_REASON_LENGTH, Grammars
+from ..grammars.matching import MAX_REASON_LENGTH, FormedText, Grammars
 
 MAX_SECONDS = 1.0
 """Maximum time to compile a format, which delays the other streams when its stream starts."""
@@ -23,25 +23,17 @@ PLACE = re.compile(r".*\.(?:cc|cpp|h|hpp):\d+:\s*(?:Check failed: \(.*?\) is fal
 """The place in the source of the library before a message."""
 
 
-class LibraryFormat:
-    """A format that the library enforces, with the interface of a grammar matcher.
+class LibraryText(FormedText):
+    """Text whose format the library enforces. It is complete at an end token."""
 
-    A text is complete at an end token, which the library allows only at the end of the format.
-    """
+    __slots__ = ("_ends", "config")
 
     def __init__(self, config: Any, ends: frozenset[int]) -> None:
+        super().__init__(None)
         self.config, self._ends = config, ends
-        self._stopped = False
 
-    def deep_copy(self) -> Self:
-        return type(self)(self.config, self._ends)
-
-    def consume_token(self, token: int) -> bool:
-        self._stopped = token in self._ends
-        return True
-
-    def is_stopped(self) -> bool:
-        return self._stopped
+    def add_token(self, token: int) -> bool:
+        return token in self._ends
 
 
 class LibraryFormats(Grammars):
@@ -55,7 +47,11 @@ class LibraryFormats(Grammars):
         self._trial: Callable[[Any], None] | None = None
         self._lock = threading.Lock()
 
-    def _compile(self, form: str, name: str) -> LibraryFormat:
+    def restrict(self, grammar: Any, name: str) -> FormedText:
+        return LibraryText(grammar, self._ends)
+
+    def _compile(self, form: str, name: str) -> Any:
+        """Return the configuration of a format, which the library compiles again for each stream."""
         try:
             config = build_format(self._library, json.loads(form))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -63,7 +59,7 @@ class LibraryFormats(Grammars):
         if config is not None:
             with self._lock:
                 self._try(config, name)
-        return LibraryFormat(config, self._ends)
+        return config
 
     def _try(self, config: Any, name: str) -> None:
         if self._trial is None:

@@ -1,7 +1,6 @@
 """`OpenVino`: a language model with continuous batching by OpenVINO GenAI."""
 
 import asyncio
-import json
 import secrets
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from ..prompts import PromptReader
 from ..sampling import Sampling, read_sampling
 from .engine import OpenVinoEngine
 from .formats import LibraryFormats, build_trial
-from .gguf import read_properties
 from .options import OptionReader, read_defaults
+from .properties import read_properties
 from .settings import OpenVinoSettings
 from .vocabulary import Vocabulary
 
@@ -62,8 +61,8 @@ class OpenVino(LanguageModel):
             library, tensors = self._import(PACKAGE, EXTRA), self._import("openvino", EXTRA)
         framework = f"OpenVINO GenAI {library.__version__.partition('-')[0]}"
         try:
-            architecture, trained, size = _read_config(path)
-            context = min(settings.max_context, trained or settings.max_context)
+            known = read_properties(path)
+            context = min(settings.max_context, known.context or settings.max_context)
             pipeline = self._build_pipeline(library, path, settings, context)
             tokenizer = pipeline.get_tokenizer()
             self._vocabulary = self._speller = vocabulary = Vocabulary(tokenizer)
@@ -85,15 +84,16 @@ class OpenVino(LanguageModel):
         self._reader = OptionReader(
             prompts, calls, True, vocabulary.size, context, defaults, settings.max_tokens
         )
+        size = max(known.vocabulary, vocabulary.size)
         self._forms = Forms(
             LibraryFormats(
                 library,
-                lambda: build_trial(library, tensors, library.Tokenizer(path), max(size, vocabulary.size)),
+                lambda: build_trial(library, tensors, library.Tokenizer(path), size),
                 self._ends,
             )
         )
         self._engine = OpenVinoEngine(library, tensors, pipeline, self._ends)
-        self._describe(architecture)
+        self._describe(known.architecture)
 
     def _build_pipeline(self, library: Any, path: Path, settings: OpenVinoSettings, context: int) -> Any:
         active = self.settings.max_active
@@ -148,13 +148,3 @@ class OpenVino(LanguageModel):
     def _generator(self, sampling: Sampling) -> int:
         """Return the seed of a stream."""
         return secrets.randbits(64) if sampling.seed is None else sampling.seed % 2**64
-
-
-def _read_config(path: Path) -> tuple[str, int | None, int]:
-    """Return the architecture, the context length and the vocabulary size. Raises OSError or ValueError."""
-    if path.is_file():
-        return *read_properties(path), 0
-    config = path / "config.json"
-    document = json.loads(config.read_bytes()) if config.is_file() else {}
-    context = document.get("max_position_embeddings")
-    return str(document.get("model_type", "")), context, int(document.get("vocab_size", 0))

@@ -8,6 +8,7 @@ from inferstream.types import InferenceRequest
 from ..requests import GenerationReader, ReadRequest
 from ..sampling import Sampling
 from ..token_stream import TokenStream
+from .formats import LibraryText
 
 MISSING = ("logit_bias", "allowed_token_ids", "bad_words", "prompt_logprobs", "truncate_prompt_tokens")
 """Parameters for which the library has no option."""
@@ -49,8 +50,8 @@ def build_config(library: Any, stream: TokenStream, ends: frozenset[int]) -> Any
         if sampling.top_k:
             config.top_k = sampling.top_k
     stops = {*sampling.stop_token_ids}
-    if stream.writing is not None:
-        config.structured_output_config = stream.writing.matcher.config
+    if isinstance(stream.writing, LibraryText):
+        config.structured_output_config = stream.writing.config
     if stream.writing is not None or not sampling.ignore_eos:
         stops |= ends
     if stops:

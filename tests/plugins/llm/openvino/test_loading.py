@@ -10,7 +10,7 @@ import pytest
 
 from inferstream.errors import ModelLoadFailed
 from inferstream.plugins.llm.openvino import OpenVino
-from inferstream.plugins.llm.openvino.gguf import read_properties
+from inferstream.plugins.llm.openvino.properties import read_properties
 from inferstream.testing import run
 
 from ..llamacpp.stand_in import asked, text_of
@@ -53,19 +53,19 @@ def string(text: str) -> bytes:
 
 def test_properties_are_in_header_of_gguf_file(tmp_path: Path) -> None:
     entries = [
-        string("tags") + struct.pack("<IIQ", 9, 8, 2) + string("a") + string("b"),
-        string("sizes") + struct.pack("<IIQ", 9, 4, 3) + bytes(12),
+        string("general.tags") + struct.pack("<IIQ", 9, 8, 2) + string("a") + string("b"),
         string("general.architecture") + struct.pack("<I", 8) + string("llama"),
         string("llama.vocab_size") + struct.pack("<II", 4, 7),
-        string("llama.context_length") + struct.pack("<II", 4, 2048),
+        string("llama.context_length") + struct.pack("<II", 4, 2058),
     ]
     file = tmp_path / "a.gguf"
     file.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, len(entries)) + b"".join(entries))
-    assert read_properties(file) == ("llama", 2048)
-    for data in (b"", b"GGML" + bytes(20), file.read_bytes()[:60], file.read_bytes()[:24] + b"\xff" * 60):
-        file.write_bytes(data)
-        with pytest.raises(ValueError, match=r"header|GGUF"):
-            read_properties(file)
+    assert read_properties(file) == ("llama", 2058, 0)
+    file.write_bytes(b"GGUF")
+    assert read_properties(file) == ("", None, 0)
+    file.write_bytes(b"GGML")
+    with pytest.raises(ValueError, match="it is not a GGUF file"):
+        read_properties(file)
 
 
 async def test_file_that_is_not_a_language_model_is_refused(tmp_path: Path) -> None:
