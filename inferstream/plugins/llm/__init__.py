@@ -4,7 +4,7 @@ from inferstream.ext import Artefact, Extension
 
 MOVED = (
     *("embeddings", "encoder_model", "encoders", "engine", "grammars", "huggingface", "huggingface_trust"),
-    *("llamacpp", "pipelines", "sampling", "sentences", "transformers"),
+    *("llamacpp", "openvino", "pipelines", "sampling", "sentences", "transformers"),
 )
 """Modules that moved here from `inferstream.runtimes`."""
 

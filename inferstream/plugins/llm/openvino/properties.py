@@ -25,12 +25,12 @@ class Properties(NamedTuple):
 def read_properties(path: Path) -> Properties:
     """Read the properties of a GGUF file, or of a folder from its `config.json`. Raises OSError or ValueError."""
     if path.is_dir():
-        config = path / "config.json"
-        found = json.loads(config.read_bytes()) if config.is_file() else {}
-        if not isinstance(found, dict):
+        source = path / "config.json"
+        config = json.loads(source.read_bytes()) if source.is_file() else {}
+        if not isinstance(config, dict):
             raise ValueError("config.json is not an object")
-        context, vocabulary = found.get("max_position_embeddings"), found.get("vocab_size") or 0
-        return Properties(str(found.get("model_type", "")), context, vocabulary)
+        context, vocabulary = config.get("max_position_embeddings"), config.get("vocab_size") or 0
+        return Properties(str(config.get("model_type", "")), context, vocabulary)
     with path.open("rb") as file:
         header = file.read(HEADER_BYTES)
     if not header.startswith(GGUF):
