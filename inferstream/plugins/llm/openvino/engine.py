@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,8 +88,9 @@ class OpenVinoEngine:
 
     def _drain(self) -> None:
         """Let the pipeline release cancelled streams."""
-        while self._pipeline.has_non_finished_requests():
-            self._pipeline.step()
+        with suppress(RuntimeError):  # after a failed step, which has been reported
+            while self._pipeline.has_non_finished_requests():
+                self._pipeline.step()
 
 
 def _collect(request: Request) -> None:
