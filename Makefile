@@ -119,7 +119,7 @@ $(MODELS_STAMP): pyproject.toml
 test-models: export PYTHONDONTWRITEBYTECODE :=
 test-models: $(MODELS_STAMP)  ## the runtimes of torch: language models, embeddings, pipelines; TORCH names its version
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(MODELS)/bin/python -m pytest -n 2 tests/plugins/llm/transformers \
-		$(addprefix tests/plugins/llm/test_,embeddings.py huggingface.py mlserver_runtime.py) tests/plugins/llm/llamacpp \
+		$(addprefix tests/plugins/llm/test_,embeddings.py huggingface.py mlserver_runtime.py) tests/plugins/llm/llamacpp tests/plugins/llm/openvino \
 		$(addprefix tests/plugins/frameworks/test_,catboost.py mlflow.py quantization.py torch.py) \
 		tests/cve/test_untrusted_weights.py tests/plugins/blazerpc \
 		tests/plugins/torchserve tests/e2e/test_torchserve.py tests/e2e/test_language_model.py tests/e2e/test_structured_output.py tests/e2e/test_options.py tests/e2e/test_token_options.py tests/e2e/test_option_transports.py tests/e2e/test_text_runtimes.py tests/e2e/test_torch.py tests/unit/codecs/test_torch_tensors.py tests/e2e/test_gpu.py tests/e2e/test_catboost.py tests/e2e/test_mlflow.py

@@ -20,12 +20,12 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
-from .llama_loop import BareLoop
+from . import llama_loop, openvino_loop
 from .servers import Target, memory, start_ours, stop, tree_cpu
 
 TOGETHER = (1, 2, 4, 8, 16)
 BARE = (1, 8, 16)
-"""Streams at once that are compared with llama.cpp without a server."""
+"""Streams at once that are compared with a library without a server."""
 GOAL = 3.0
 """Times the tokens per second of one stream after another that eight at once should give."""
 CANCELLED = 200
@@ -48,12 +48,23 @@ def main() -> None:
         with serving("transformers", uri, given.extra, given.workers) as target:
             figures = asyncio.run(measure(target, given.tokens, given.rounds))
         show(figures)
+    threads = len(os.sched_getaffinity(0))
     if uri.suffix == ".gguf" and importlib.util.find_spec("llama_cpp"):
         with serving("llamacpp", uri, {}, 0) as target:
-            figures["llamacpp"] = asyncio.run(compare(target, uri, given.tokens, given.rounds))
-        show_comparison(figures["llamacpp"])
+            loop = llama_loop.BareLoop(uri, threads)
+            figures["llamacpp"] = asyncio.run(compare(target, loop, given.tokens, given.rounds))
+        show_comparison("llama.cpp", figures["llamacpp"])
     else:
         print("llama.cpp is left out: it needs llama-cpp-python and a .gguf file")
+    if importlib.util.find_spec("openvino_genai"):
+        for workers in (0, 1):
+            name = "openvino" + " in a worker" * workers
+            with serving("openvino", uri, {}, workers) as target:
+                loop = openvino_loop.BareLoop(uri, threads, max(BARE))
+                figures[name] = asyncio.run(compare(target, loop, given.tokens, given.rounds))
+            show_comparison(name, figures[name])
+    else:
+        print("OpenVINO is left out: it needs openvino-genai")
     if given.json:
         given.json.write_text(json.dumps(figures, indent=1))
 
@@ -154,9 +165,14 @@ async def throughput(client: Client, tokens: int, rounds: int) -> dict[int, dict
     }
 
 
-async def compare(target: Target, path: Path, tokens: int, rounds: int) -> dict[int, dict[str, float]]:
+async def compare(
+    target: Target,
+    loop: "llama_loop.BareLoop | openvino_loop.BareLoop",
+    tokens: int,
+    rounds: int,
+) -> dict[int, dict[str, float]]:
     """Tokens per second of the bare loop and the server, and the longest time to a first token: medians."""
-    client, loop = Client(target), BareLoop(path, len(os.sched_getaffinity(0)))
+    client = Client(target)
     cells: dict[int, list[tuple[float, float, float, float]]] = {}
     async with client.http:
         await client.count("Once upon a time", 4)
@@ -236,10 +252,9 @@ def show(figures: dict) -> None:
     console.print(f"memory around {CANCELLED} cancelled streams:", sizes)
 
 
-def show_comparison(figures: dict[int, dict[str, float]]) -> None:
-    table = Table(
-        title="llama.cpp over SSE and without a server (goal: 0.85 times the tokens, first one in 1 s)"
-    )
+def show_comparison(name: str, figures: dict[int, dict[str, float]]) -> None:
+    goal = "goal: 0.85 times the tokens, first one in 1 s"
+    table = Table(title=f"{name} over SSE and without a server ({goal})")
     for column in ("streams", "bare tokens/s", "tokens/s", "times", "first token"):
         table.add_column(column, justify="right")
     for streams, found in figures.items():

@@ -70,7 +70,7 @@ FLOORS: dict[str, Floor] = {
         *("instructor", "llama-index-llms-openai-like"),
         *("langchain-openai", "llguidance", "matplotlib", "mkdocs", "mkdocs-material"),
         *("mkdocs-redirects", "mkdocstrings"),
-        *("msgspec", "mypy", "numpy", "obstore", "ollama", "onnxruntime", "openai"),
+        *("msgspec", "mypy", "numpy", "obstore", "ollama", "onnxruntime", "openai", "openvino-genai"),
         *(
             "opentelemetry-exporter-otlp-proto-grpc",
             "opentelemetry-sdk",
@@ -108,6 +108,7 @@ VENDORED = {
     "whenever the extra gets another minor version.",
     "llama-cpp-python": "llama.cpp: its parser reads the files of models, so the floor is of its date.",
     "onnxruntime": "protobuf and onnx: they read the files of models.",
+    "openvino-genai": "xgrammar, and readers of OpenVINO and GGUF files: they read the files of models.",
     "pillow": "libraries of image formats: formats that are programs are refused.",
 }
 """Copies of other projects inside of dependencies, which their own names do not show, and what is done about them."""

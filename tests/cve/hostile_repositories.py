@@ -79,6 +79,7 @@ def ways(canary: Path) -> dict[str, Hostile]:
         "xgboost": ("xgboost.XGBoostModel", ("model.deprecated", "model.pkl")),
         "lightgbm": ("lightgbm.LightGBMModel", ("model.pkl",)),
         "llamacpp": ("llamacpp.LlamaCppModel", ("model.bin", "model.ggml")),
+        "openvino": ("openvino.OpenVino", ("model.bin", "model.so")),
     }
     for runtime, (path, files) in pickles.items():
         for file in files:
@@ -127,6 +128,7 @@ def ways(canary: Path) -> dict[str, Hostile]:
         ),
         "xgboost-threads": ("xgboost.XGBoostModel", "model.json", {"n_jobs": 100000}, "n_jobs"),
         "llamacpp-threads": ("llamacpp.LlamaCppModel", "model.gguf", {"n_threads": 10**6}, "n_threads"),
+        "openvino-threads": ("openvino.OpenVino", "model.gguf", {"n_threads": 1000}, "n_threads"),
     }
     for name, (path, file, extra, named) in tools.items():
         files = {**described(f"{RUNTIMES}.{path}", f"./{file}", extra=extra), file: pickled, "model.py": code}

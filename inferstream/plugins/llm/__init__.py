@@ -1,10 +1,10 @@
-"""Language models: engines, transformers, llama.cpp, embeddings and pipelines."""
+"""Language models: engines, transformers, llama.cpp, OpenVINO, embeddings and pipelines."""
 
 from inferstream.ext import Artefact, Extension
 
 MOVED = (
     *("embeddings", "encoder_model", "encoders", "engine", "grammars", "huggingface", "huggingface_trust"),
-    *("llamacpp", "pipelines", "sampling", "sentences", "transformers"),
+    *("llamacpp", "openvino", "pipelines", "sampling", "sentences", "transformers"),
 )
 """Modules that moved here from `inferstream.runtimes`."""
 
@@ -37,6 +37,7 @@ extension = Extension(
         "engine": "inferstream.plugins.llm.engine:Engine",
         "huggingface": "inferstream.plugins.llm.huggingface:HuggingFaceRuntime",
         "llamacpp": "inferstream.plugins.llm.llamacpp:LlamaCppModel",
+        "openvino": "inferstream.plugins.llm.openvino:OpenVino",
         "transformers": "inferstream.plugins.llm.transformers:CausalLM",
         "mlserver_huggingface.HuggingFaceRuntime": "inferstream.plugins.llm.huggingface:HuggingFaceRuntime",
         "mlserver_huggingface.runtime.HuggingFaceRuntime": "inferstream.plugins.llm.huggingface:HuggingFaceRuntime",

@@ -25,6 +25,7 @@ CLASSES = {
     "embeddings.EmbeddingsModel": LLM,
     "huggingface.HuggingFaceRuntime": LLM,
     "llamacpp.LlamaCppModel": LLM,
+    "openvino.OpenVino": LLM,
     "transformers.CausalLM": LLM,
 }
 

@@ -11,6 +11,7 @@ from inferstream.plugins.llm.embeddings import EmbeddingsModel
 from inferstream.plugins.llm.engine import Engine
 from inferstream.plugins.llm.huggingface import HuggingFaceRuntime
 from inferstream.plugins.llm.llamacpp import LlamaCppModel
+from inferstream.plugins.llm.openvino import OpenVino
 from inferstream.runtimes import framework
 from inferstream.settings import ModelSettings
 
@@ -28,6 +29,7 @@ from inferstream.settings import ModelSettings
             {"task": "text-classification", "framework": "tf"},
         ),
         (LlamaCppModel, "llama_cpp", "llamacpp", {}),
+        (OpenVino, "openvino_genai", "openvino", {}),
         (Engine, "hpack", "engine", {"target": "127.0.0.1:1"}),
     ],
 )

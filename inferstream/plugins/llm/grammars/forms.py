@@ -1,11 +1,11 @@
 """Streams with a grammar. They join no step until the grammar is compiled."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from typing import Any
 
 from ..token_stream import TokenStream
-from .matching import FormedText, Grammars
+from .matching import Grammars
 
 MOMENT = 0.05
 """Seconds that a step waits for a grammar if no stream can advance."""
@@ -14,9 +14,9 @@ MOMENT = 0.05
 class Forms:
     """The grammars of a model and the streams that wait for them. Must be called from the step thread."""
 
-    def __init__(self, tokens: Callable[[], Any]) -> None:
-        self._grammars = Grammars(tokens)
-        self.usable = self._grammars.usable
+    def __init__(self, grammars: Grammars) -> None:
+        self._grammars = grammars
+        self.usable = grammars.usable
         self.waiting: dict[TokenStream, Any] = {}
         """Futures of the grammars that are not ready."""
         self._names: dict[TokenStream, str] = {}
@@ -41,7 +41,7 @@ class Forms:
             del self.waiting[stream]
             name = self._names.pop(stream)
             if (error := future.exception()) is None:
-                stream.writing = FormedText(future.result().deep_copy(), name)
+                stream.writing = self._grammars.restrict(future.result(), name)
             else:
                 failed[stream] = error
         return failed

@@ -122,6 +122,10 @@ class Grammars:
             self._kept.move_to_end(key)
         return kept
 
+    def restrict(self, grammar: Any, name: str) -> FormedText:
+        """Return the state of a text that follows a compiled grammar."""
+        return FormedText(grammar.deep_copy(), name)
+
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 

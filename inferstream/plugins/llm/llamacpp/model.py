@@ -14,6 +14,7 @@ from inferstream.plugins.text.limited_template import LimitedTemplate
 from inferstream.plugins.text.template import Template, find_formats
 
 from ..grammars.forms import Forms
+from ..grammars.matching import Grammars
 from ..language_model import LanguageModel
 from ..prompts import PromptReader
 from ..requests import GenerationReader
@@ -91,7 +92,7 @@ class LlamaCppModel(LanguageModel):
         chats = self._build_format(settings.chat_format, template, self._untrusted(path) is not None)
         prompts = PromptReader(chats, vocabulary.tokenize, lambda text: vocabulary.tokenize(text, True))
         prompts.reasoning, prompts.starts_chats = reasoning, settings.chat_format is not None
-        self._forms = Forms(self._build_grammar_tokenizer)
+        self._forms = Forms(Grammars(self._build_grammar_tokenizer))
         self._reader = GenerationReader(
             prompts, calls, self._forms.usable, vocabulary.size, self._context, DEFAULT, None
         )

@@ -10,6 +10,7 @@ from inferstream.ext.telemetry import get_logger
 from inferstream.plugins.text.template import find_formats
 
 from ..grammars.forms import Forms
+from ..grammars.matching import Grammars
 from ..huggingface_trust import permit_pretrained_call
 from ..language_model import LanguageModel
 from ..requests import GenerationReader
@@ -65,7 +66,7 @@ class CausalLM(LanguageModel):
         self._speller = TokenizerSpeller(opened.tokenizer)
         self._ends, self._shares_prefixes = opened.ends, settings.share_prefixes
         self._device = opened.model.device
-        self._forms = Forms(partial(loading.build_grammar_tokenizer, opened))
+        self._forms = Forms(Grammars(partial(loading.build_grammar_tokenizer, opened)))
         vocabulary = opened.model.config.get_text_config().vocab_size
         self._reader = GenerationReader(
             prompts,

@@ -7,6 +7,7 @@ import orjson
 from inferstream.plugins.text.fields import field_error
 
 from ...grammars.beginnings import Beginning
+from ...grammars.structural_tag import build_tag
 
 MAX_FORMAT_LENGTH = 64 * 1024
 """Maximum characters of a format."""
@@ -41,7 +42,7 @@ def _read_format(form: dict[str, Any], name: str) -> tuple[str, Any] | None:
         case "choice":
             return kind, [_check_string(each) for each in form["choice"]]
         case "calls":
-            return "structural_tag", _json(_build_tag(form["calls"]))
+            return "structural_tag", _json(build_tag(form["calls"]))
         case _:
             raise field_error(name, f'{name}: its type "{kind}" is unknown')
 
@@ -50,20 +51,6 @@ def _check_string(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
     return value
-
-
-def _build_tag(calls: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the structural tag for one of these calls, with arguments that match its schema."""
-    tags = [
-        {
-            "type": "tag",
-            "begin": call["front"],
-            "content": {"type": "json_schema", "json_schema": call["schema"]},
-            "end": call["end"],
-        }
-        for call in calls
-    ]
-    return {"type": "structural_tag", "format": {"type": "or", "elements": tags}}
 
 
 def _json(value: Any) -> str:

@@ -1,0 +1,1 @@
+from inferstream.plugins.llm.openvino import *
