@@ -14,7 +14,7 @@ from .options import build_config
 
 
 @dataclass(slots=True)
-class Request:
+class PipelineRequest:
     """A stream in the pipeline, and its tokens that no step has returned yet."""
 
     handle: Any
@@ -30,7 +30,7 @@ class OpenVinoEngine:
 
     def __init__(self, library: Any, tensors: Any, pipeline: Any, ends: frozenset[int]) -> None:
         self._library, self._tensors, self._pipeline, self._ends = library, tensors, pipeline, ends
-        self._requests: dict[TokenStream, Request] = {}
+        self._requests: dict[TokenStream, PipelineRequest] = {}
         self._came = 0
 
     @property
@@ -78,7 +78,7 @@ class OpenVinoEngine:
         tokens = self._tensors.Tensor(np.array([stream.tokens], np.int64))
         config = build_config(self._library, stream, self._ends)
         handle = self._pipeline.add_request(self._came, tokens, config)
-        self._requests[stream] = Request(handle, stream.sampling.logprobs)
+        self._requests[stream] = PipelineRequest(handle, stream.sampling.logprobs)
 
     def _restart(self, stream: TokenStream) -> None:
         """Start a stream again that the pipeline has dropped because its cache is full."""
@@ -93,7 +93,7 @@ class OpenVinoEngine:
                 self._pipeline.step()
 
 
-def _collect(request: Request) -> None:
+def _collect(request: PipelineRequest) -> None:
     """Read the tokens that the pipeline has generated for a stream."""
     while request.handle.can_read():
         for output in request.handle.read().values():

@@ -19,7 +19,7 @@ from .formats import LibraryFormats, build_trial
 from .options import OptionReader, read_defaults
 from .properties import read_properties
 from .settings import OpenVinoSettings
-from .vocabulary import Vocabulary
+from .vocabulary import OpenVinoVocabulary
 
 EXTRA = "openvino"
 PACKAGE = "openvino_genai"
@@ -42,7 +42,7 @@ class OpenVino(LanguageModel):
         "ContinuousBatchingPipeline", frozenset([".gguf"]), frozenset(["max_context", "max_tokens"])
     )
     _engine: OpenVinoEngine
-    _vocabulary: Vocabulary
+    _vocabulary: OpenVinoVocabulary
 
     async def load(self) -> bool:
         settings = self._validate_settings(OpenVinoSettings)
@@ -65,7 +65,7 @@ class OpenVino(LanguageModel):
             context = min(settings.max_context, known.context or settings.max_context)
             pipeline = self._build_pipeline(library, path, settings, context)
             tokenizer = pipeline.get_tokenizer()
-            self._vocabulary = self._speller = vocabulary = Vocabulary(tokenizer)
+            self._vocabulary = self._speller = vocabulary = OpenVinoVocabulary(tokenizer)
             context = min(context, len(vocabulary.tokenize("a " * context)))  # it truncates longer prompts
         except (OSError, RuntimeError, ValueError) as error:
             raise self._unreadable(path, framework, error) from error

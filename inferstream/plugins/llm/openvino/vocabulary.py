@@ -5,7 +5,7 @@ from typing import Any
 from ..spelling import Speller
 
 
-class Vocabulary(Speller):
+class OpenVinoVocabulary(Speller):
     """The tokens of `tokenizer`. Raises ValueError if it does not list them."""
 
     def __init__(self, tokenizer: Any) -> None:
