@@ -271,7 +271,7 @@ async def time_direct(engine: int, tokenizer: Path) -> float:
         times.append(time.perf_counter() - started)
         while await call.read() is not None:
             pass
-    target.close()
+    await target.close()
     return statistics.median(times)
 
 

@@ -95,8 +95,7 @@ class Engines:
             self._watching.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watching
-        for target in self.targets:
-            target.close()
+        await asyncio.gather(*(each.close() for each in self.targets))
         if self._process is not None:
             await self._process.stop()
             self._process.release()

@@ -75,6 +75,8 @@ class EngineStream:
         self._target: EngineTarget | None = None
         self._call: RpcCall | None = None
         self._moves = 0
+        self._complete = False
+        """Whether the engine has reported the end of the text."""
         self.cached_tokens = 0
         self.ended = False
         self.resumed = False
@@ -136,10 +138,15 @@ class EngineStream:
         if self._last is not None and piece.tokens:  # the engine does not know this end
             return [self._end("stop", self.cached_tokens)]
         first = not self._written
-        tokens = [self._add(token) for token in piece.tokens]
+        tokens: list[Token] = []
+        for token in piece.tokens:
+            tokens.append(self._add(token))
+            if self._last is not None:  # what follows an end is not part of the text
+                break
         if tokens:
             self._add_facts(tokens, piece, first)
         if piece.finish_reason is not None:
+            self._complete = True
             last = self._end(piece.finish_reason, piece.cached_tokens)
             return tokens if tokens and tokens[-1] is last else [*tokens, last]
         if tokens and tokens[-1] is self._last:
@@ -174,7 +181,7 @@ class EngineStream:
         ids = piece.tokens
         end = next((at for at, token in enumerate(ids) if token in self._ends), len(ids))
         text = f"{self._opening}{self._detokenizer.finish(ids[:end])}"
-        self._written = [*ids]
+        self._written, self._complete = [*ids], True
         whole = self._end(piece.finish_reason or "stop", piece.cached_tokens)
         whole.text, whole.id = text, None
         return whole
@@ -207,4 +214,4 @@ class EngineStream:
         """End the call. The engine stops generating."""
         call, self._call = self._call, None
         if call is not None and self._target is not None:
-            self._target.end(call, self._identifier)
+            self._target.end(call, self._identifier, self._complete)

@@ -56,14 +56,14 @@ class EngineTarget(EngineClient):
         self.calls.add(call)
         return call
 
-    def end(self, call: RpcCall, identifier: str) -> None:
-        """End a call, for the engine too. Does nothing if it has ended."""
+    def end(self, call: RpcCall, identifier: str, is_complete: bool) -> None:
+        """End a call, for the engine too. `is_complete`: whether it has reported the end of the text."""
         self.calls.discard(call)
-        if not call.is_ended and self._protocol.abort_path:
+        call.cancel()
+        if self._protocol.abort_path and call.was_cancelled and not is_complete:
             task = asyncio.get_running_loop().create_task(self._abort(identifier))
             self._aborts.add(task)
             task.add_done_callback(self._aborts.discard)
-        call.cancel()
 
     async def _abort(self, identifier: str) -> None:
         path, request = self._protocol.abort_path, self._protocol.build_abort(identifier)
@@ -103,8 +103,9 @@ class EngineTarget(EngineClient):
         for call in calls:
             call.cancel(EngineLost("it is not healthy"))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self.end_calls()
+        await asyncio.gather(*self._aborts)
         for channel in self._channels:
             channel.close()
 

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("grpc")
 pytest.importorskip("tokenizers")
 
-from inferstream.errors import InvalidRequest
+from inferstream.errors import DeadlineExceeded, InvalidRequest
 from tests.fake_engine import events
 from tests.plugins.llm.engine import served as engines
 from tests.plugins.llm.engine.served import request, serve, until
@@ -67,3 +67,11 @@ async def test_cancelled_request_is_aborted(tmp_path: Path, streamed: bool) -> N
         await until(lambda: events(served.engine.control, "aborted"))
         await served.stream(max_tokens=2)
         assert len(events(served.engine.control, "aborted")) == 1  # a request that ends is not aborted
+
+
+@pytest.mark.usefixtures("_inference")
+async def test_request_beyond_its_deadline_is_aborted(tmp_path: Path) -> None:
+    async with serve(tmp_path, pace=0.01) as served:
+        with pytest.raises(DeadlineExceeded):
+            await served.stream(ignore_eos=True, timeout=300_000)
+        await until(lambda: events(served.engine.control, "aborted"))

@@ -104,9 +104,10 @@ async def test_stop_tokens_are_not_part_of_text(tmp_path: Path) -> None:
         assert (text_of(found), found[-1].parameters.get("finish_reason")) == (expected, "stop")
 
 
-async def test_text_ends_although_engine_continues(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [1, 3])
+async def test_text_ends_although_engine_continues(tmp_path: Path, size: int) -> None:
     """The end token of the tokenizer's files, which the engine does not know."""
-    async with serve(tmp_path) as served:
+    async with serve(tmp_path, size=size) as served:
         served.engine.story = [*served.engine.story[:-1], 0, *served.engine.story[:20]]
         served.engine.tokens = lambda _: iter((token, False) for token in served.engine.story)  # type: ignore[method-assign]
         found = await served.stream()

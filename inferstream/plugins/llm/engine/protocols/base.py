@@ -11,7 +11,6 @@ from ..settings import EngineSettings
 Top = Sequence[tuple[int, float]]
 """Token IDs with their log probabilities, the most likely first."""
 
-
 MAX_REASON_LENGTH = 500
 
 
@@ -77,8 +76,6 @@ class EngineMessage(NamedTuple):
 class EngineProtocol(ABC):
     """Builds requests and reads responses of one protocol. One object serves all targets of a model."""
 
-    sends_tokenizer = True
-    """Whether the engine can send the files of its tokenizer."""
     abort_path = ""
     """Path of the RPC that ends a request, for engines that continue after a call is cancelled."""
 

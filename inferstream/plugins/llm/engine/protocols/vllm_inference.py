@@ -34,7 +34,6 @@ ALL_TOKENS = 2**31 - 1
 class VllmInference(EngineProtocol):
     """The protocol has no RPC for health or load, so an engine that responds is healthy."""
 
-    sends_tokenizer = False
     abort_path = f"{CONTROL}Abort"
 
     def method(self, streamed: bool) -> RpcMethod:

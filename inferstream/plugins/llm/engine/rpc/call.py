@@ -1,4 +1,4 @@
-"""`Call`: one call of a connection, and the messages that it has received."""
+"""`RpcCall`: one call of a connection, and the messages that it has received."""
 
 import asyncio
 from collections import deque
@@ -48,14 +48,11 @@ class RpcCall:
         self._answered = False
         """Whether the headers have arrived."""
         self._ended = False
+        self.was_cancelled = False
+        """Whether this side has ended the call, also because of its deadline."""
         self._failure: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def is_ended(self) -> bool:
-        """Whether the peer, or this side, has ended the call."""
-        return self._ended
 
     def expire_after(self, seconds: float) -> None:
         """Fail the call with DEADLINE_EXCEEDED after this time."""
@@ -86,6 +83,7 @@ class RpcCall:
     def cancel(self, failure: Exception | None = None) -> None:
         """End the call, for the peer and for its reader. Does nothing if it has ended."""
         if not self._ended:
+            self.was_cancelled = True
             self._connection.reset(self)
             self.end(failure or RpcError(RpcStatus.CANCELLED, "cancelled"))
 

@@ -1,4 +1,4 @@
-"""`Channel`: calls to one address, over a connection that is opened again after a loss."""
+"""`RpcChannel`: calls to one address, over a connection that is opened again after a loss."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`Connection`: an HTTP/2 connection of a client, with the calls on it (RFC 9113)."""
+"""`RpcConnection`: an HTTP/2 connection of a client, with the calls on it (RFC 9113)."""
 
 import asyncio
 import struct
