@@ -65,6 +65,18 @@ def _server_of(item: pytest.Item) -> tuple[int, int]:
     return (params.get("workers", -1), ENGINES.index(engine))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[object]:
+    """Add the last lines of each server that a failed test used to its report."""
+    report = yield
+    if report.failed:
+        used = getattr(item, "funcargs", {}).values()
+        for running in (each for each in used if isinstance(each, Running)):
+            lines = running.text().splitlines()[-60:]
+            report.sections.append((f"output of the server in {running.folder.name}", "\n".join(lines)))
+    return report
+
+
 @pytest.fixture(autouse=True)
 def enabled_garbage_collector() -> Iterator[None]:
     """Enable the garbage collector, which `server start` disables, also where a test runs it in this process."""

@@ -41,7 +41,8 @@ def folder_with(root: Path, settings: dict) -> Path:
 
 def records(running: Running) -> list[dict]:
     """Every line must be one JSON object."""
-    return [json.loads(line) for line in running.text().splitlines()]
+    lines = running.text().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def test_structured_log_lines_are_always_json(tmp_path: Path, serve) -> None:
@@ -211,7 +212,13 @@ def test_load_failure_is_one_record(tmp_path: Path, start) -> None:
     assert code != CODE
     write_model(folder, "m", "model.Model", code)
     (folder / "settings.json").write_text(json.dumps({"use_structured_logging": True}))
-    said, summary = [record for record in records(start(folder)) if record["level"] == "ERROR"]
+    running = start(folder)
+
+    def errors() -> list[dict]:
+        return [record for record in records(running) if record["level"] == "ERROR"]
+
+    eventually(lambda: len(errors()) == 2)
+    said, summary = errors()
     assert summary["message"].startswith("1 of 1 model failed to load: m: ValueError: no weights; hint: ")
     assert "exception" not in summary
     assert said["message"] == "Model m did not load: ValueError: no weights"

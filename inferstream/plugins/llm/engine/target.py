@@ -60,7 +60,7 @@ class EngineTarget(EngineClient):
         """End a call, for the engine too. `is_complete`: whether it has reported the end of the text."""
         self.calls.discard(call)
         call.cancel()
-        if self._protocol.abort_path and call.was_cancelled and not is_complete:
+        if self._protocol.abort_path and call.was_abandoned and not is_complete:
             task = asyncio.get_running_loop().create_task(self._abort(identifier))
             self._aborts.add(task)
             task.add_done_callback(self._aborts.discard)

@@ -73,5 +73,14 @@ async def test_cancelled_request_is_aborted(tmp_path: Path, streamed: bool) -> N
 async def test_request_beyond_its_deadline_is_aborted(tmp_path: Path) -> None:
     async with serve(tmp_path, pace=0.01) as served:
         with pytest.raises(DeadlineExceeded):
-            await served.stream(ignore_eos=True, timeout=300_000)
+            await served.stream(ignore_eos=True, timeout=1_500_000)
+        await until(lambda: events(served.engine.control, "aborted"))
+
+
+@pytest.mark.usefixtures("_inference")
+async def test_request_that_the_engine_finds_late_is_aborted(tmp_path: Path) -> None:
+    async with serve(tmp_path) as served:
+        served.control("refuse", "DEADLINE_EXCEEDED")
+        with pytest.raises(DeadlineExceeded):
+            await served.stream()
         await until(lambda: events(served.engine.control, "aborted"))

@@ -48,11 +48,17 @@ class RpcCall:
         self._answered = False
         """Whether the headers have arrived."""
         self._ended = False
-        self.was_cancelled = False
-        """Whether this side has ended the call, also because of its deadline."""
+        self._cancelled = False
         self._failure: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def was_abandoned(self) -> bool:
+        """Whether the call was cancelled, or either side found that its deadline had passed."""
+        failure = self._failure
+        expired = isinstance(failure, RpcError) and failure.code is RpcStatus.DEADLINE_EXCEEDED
+        return self._cancelled or expired
 
     def expire_after(self, seconds: float) -> None:
         """Fail the call with DEADLINE_EXCEEDED after this time."""
@@ -83,7 +89,7 @@ class RpcCall:
     def cancel(self, failure: Exception | None = None) -> None:
         """End the call, for the peer and for its reader. Does nothing if it has ended."""
         if not self._ended:
-            self.was_cancelled = True
+            self._cancelled = True
             self._connection.reset(self)
             self.end(failure or RpcError(RpcStatus.CANCELLED, "cancelled"))
 
