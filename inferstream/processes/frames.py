@@ -15,7 +15,7 @@ from ..errors import (
     Refused,
     own_status,
 )
-from ..telemetry.tracebacks import RaisedElsewhere
+from ..telemetry.tracebacks import RaisedElsewhere, describe_cause
 from .errors import OutOfMemory
 
 _FRAMES = """
@@ -112,7 +112,7 @@ def pack_failure(error: InferstreamError) -> Failure:
         own_status(error),
         error.detail if isinstance(error, InvalidRequest) else None,
         error.retry_after if isinstance(error, Overloaded | Refused) else None,
-        str(error.__cause__) if isinstance(error.__cause__, RaisedElsewhere) else None,
+        describe_cause(error),
         dict(error.headers) if isinstance(error, Refused) else None,
     )
 

@@ -7,6 +7,7 @@ from ..errors import Code, InferstreamError
 from .ends import kind_of_end
 from .meter_set import Buckets, Durations, Histogram, MeterSet, counter, gauge, histogram, summary
 from .stages import ComputeMeters, KvMeters, QueueMeters, StepMeters, TokenMeters
+from .tracebacks import describe_cause
 
 DEFAULT = Buckets()
 
@@ -79,8 +80,11 @@ class ModelMeters(MeterSet):
         """Durations of calls in seconds, by outcome: `success` or the error code."""
         self.waited = 0.0
         """The total time that successful calls waited, in seconds."""
-        self.last_failure: tuple[float, str] | None = None
-        """The last call in which the model failed: seconds since 1970, and the error for the client."""
+        self.last_failure: tuple[float, str, str | None] | None = None
+        """The last call in which the model failed.
+
+        Seconds since 1970, the error for the client, and the exception of the model, which is only for operators.
+        """
         self.last: float | None = None
         """The time of the last call, on the clock of `perf_counter`."""
         self.streams = StreamMeters(buckets)
@@ -149,7 +153,8 @@ class ModelMeters(MeterSet):
         if end == Code.INTERNAL.value:
             # The text of any other exception may contain paths, and this one is sent to clients.
             text = error.message if isinstance(error, InferstreamError) else type(error).__name__
-            self.last_failure = time.time(), text
+            raised = describe_cause(error)
+            self.last_failure = time.time(), text, raised and raised.rstrip().rpartition("\n")[2]
 
     def count_early_end(self) -> None:
         """Count a call that was cancelled before it was opened."""

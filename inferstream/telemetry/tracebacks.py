@@ -124,6 +124,17 @@ def _folder(module: object) -> str:
     return f"{Path(str(getattr(module, '__file__', ''))).parent}{os.sep}"
 
 
+def describe_cause(error: BaseException) -> str | None:
+    """Return the class and message of the exception of user code behind a failure. None if there is none.
+
+    For an exception of another process, it may be a traceback.
+    """
+    cause = error.__cause__
+    if isinstance(cause, RaisedElsewhere):
+        return str(cause)
+    return summarize_error(cause) if cause is not None and involves_user_code(cause) else None
+
+
 def summarize_error(error: BaseException) -> str:
     """Return the class of an error, and the first line of its message."""
     first = next(iter(str(error).strip().splitlines()), "")

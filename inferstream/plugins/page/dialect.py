@@ -83,10 +83,18 @@ class Documentation(HttpDialect):
         return file.response(scope["headers"], self._encoding(scope))
 
     async def _live(self, _: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
-        """Return the metrics that the page shows, of each front end, for the models that the caller may see."""
-        live, sees = self._dataplane.of(LiveMetrics), self._dataplane.access.sees
+        """Return the metrics that the page shows, of each front end, for the models that the caller may see.
+
+        Exceptions of models are for callers with a key. Without keys, they need an open repository API.
+        """
+        live, access = self._dataplane.of(LiveMetrics), self._dataplane.access
+        operates = access.repository_open or caller.key is not None
         processes = [
-            [figures for figures in process if not figures.model or sees(caller, figures.model)]
+            [
+                figures if operates else figures.without_exception()
+                for figures in process
+                if not figures.model or access.sees(caller, figures.model)
+            ]
             for process in await live.read()
         ]
         return json_answer({"bounds": live.bounds, "processes": msgspec.to_builtins(processes)})

@@ -27,8 +27,14 @@ class Figures(MessagePart):
     model: str
     version: str | None
     numbers: dict[str, list[float]]
-    failure: tuple[float, str] | None = None
-    """The last call in which the model failed: seconds since 1970, and the error."""
+    failure: tuple[float, str, str | None] | None = None
+    """The last call in which the model failed: seconds since 1970, the error, and the exception of the model."""
+
+    def without_exception(self) -> "Figures":
+        """Return a copy for callers that may not read the server's log."""
+        if self.failure is None:
+            return self
+        return Figures(self.model, self.version, self.numbers, (*self.failure[:2], None))
 
 
 class ReadFigures(PeerQuestion[list[Figures]]):

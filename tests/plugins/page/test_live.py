@@ -55,7 +55,8 @@ def burn(a: int) -> int:
 
 @pytest.mark.parametrize("workers", [0, 1])
 async def test_live_metrics_have_last_failure_and_error_responses(workers: int) -> None:
-    async with Application(FAILING, parallel_workers=workers) as application:
+    settings = {"parallel_workers": workers, "allow_open_repository": True}
+    async with Application(FAILING, **settings) as application:
         for model, body, expected in (
             ("burn", b'{"a": 1, "id": "call-1"}', 500),
             ("burn", b'{"a": 2, "id": "call-2"}', 500),
@@ -67,9 +68,19 @@ async def test_live_metrics_have_last_failure_and_error_responses(workers: int) 
         document = (await get(application, "/page/live"))[1]
         [[server, burning]] = document["processes"]
         assert (server[2]["client_errors"], server[2]["server_errors"]) == ([2], [2])
-        seconds, text = burning[3]
+        seconds, text, raised = burning[3]
         assert abs(time.time() - seconds) < 60
         assert text == "Model burn failed on request call-2; the server's log says why."
+        assert raised == "RuntimeError: the disk 2 is on fire"
+
+
+async def test_exceptions_are_not_shown_to_everybody() -> None:
+    async with Application(FAILING) as application:  # whose clients may be anywhere
+        body = b'{"a": 1, "id": "call"}'
+        scope = http("/v2/models/burn/generate", body)
+        assert (await Client(request(body)).ask(application.asgi, scope))[0] == 500
+        [[_, burning]] = (await get(application, "/page/live"))[1]["processes"]
+        assert burning[3][1:] == ["Model burn failed on request call; the server's log says why.", None]
 
 
 @pytest.mark.parametrize("settings", [{"metrics_endpoint": ""}, {"page": False}])

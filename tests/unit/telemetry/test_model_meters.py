@@ -87,4 +87,16 @@ def test_last_failure_of_call_and_of_stream_has_no_internal_text(
         meters = ModelMeters("m", None)
         end(meters)
         assert sum(meters.ends.values()) == 1
-        assert (meters.last_failure and meters.last_failure[1]) == text
+        assert (meters.last_failure and meters.last_failure[1:]) == (text and (text, None))
+
+
+def test_last_failure_has_exception_of_model() -> None:
+    meters = ModelMeters("m", None)
+    try:
+        raise ValueError("no such city")
+    except ValueError as error:
+        failure = InferenceFailed("Model m failed.")
+        failure.__cause__ = error
+    meters.count_failure(failure, 0.1)
+    assert meters.last_failure is not None
+    assert meters.last_failure[1:] == ("Model m failed.", "ValueError: no such city")

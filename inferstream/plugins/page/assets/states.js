@@ -54,7 +54,7 @@ export class ModelStates {
     state.dataset.state = isLost || isOld ? "failed" : word;
     why.textContent = this._faults.get(name) ?? (isResident || entry.reason === word ? "" : entry.reason);
     const failure = this._failureOf(keyOf(name, entry.version));
-    failed.textContent = failure ? `Last failed call, ${new Date(failure[0] * 1000).toLocaleTimeString()}: ${failure[1]}` : "";
+    failed.textContent = failure ? `Last failed call, ${new Date(failure[0] * 1000).toLocaleTimeString()}: ${failure[2] ?? failure[1]}` : "";
     const { requests, errors, highest, running, waiting, memory } = this._last(keyOf(name, entry.version));
     const calls = running === undefined ? null : running + waiting;
     const figures = [shown(requests, number), shown(errors, number), shown(highest, seconds), shown(calls, number), shown(memory, bytes)];

@@ -280,7 +280,7 @@ class TableField {
       if (rows.length === 0) throw new Error(`${file.name} has a header and no rows.`);
       const found = await mapInTurns(rows, (row, at) => {
         if (row.length !== header.length) throw new Error(`Row ${at + 1} of ${file.name} has ${row.length} cells, and the header has ${header.length}.`);
-        return places.map((place, index) => this._converted(place < 0 ? "" : row[place], at, index, ` of ${file.name}`, ", so the file was not loaded"));
+        return places.map((place, index) => this._converted(place < 0 ? "" : row[place], at, index, ` of ${file.name}`));
       });
       const left = [...header.keys()].filter((place) => !places.includes(place));
       const names = left.map((place) => header[place]);
@@ -288,7 +288,7 @@ class TableField {
       this._notice = names.length ? `Not sent, because the model has no such column: ${names.slice(0, 8).join(", ")}${names.length > 8 ? ", …" : ""}.` : "";
       this._replaced();
       return found;
-    });
+    }, ", so the table keeps its rows.");
   }
 
   /** The place of each column in the rows of a file, and these rows. The file of a matrix needs no header. */
@@ -304,16 +304,16 @@ class TableField {
     throw new Error(`${name} has no column "${missing.name}"; its columns are ${titles.slice(0, 12).join(", ")}${titles.length > 12 ? ", …" : ""}.`);
   }
 
-  _converted(text, at, index, where = "", then = "") {
+  _converted(text, at, index, where = "") {
     try {
       return cellOf(this.columns[index], text);
     } catch (error) {
-      throw new Error(`Row ${at + 1}${where}, column "${this.columns[index].name}": ${error.message}${then}.`);
+      throw new Error(`Row ${at + 1}${where}, column "${this.columns[index].name}": ${error.message}.`);
     }
   }
 
-  /** Use the rows that `make` returns. After an error, the table stays as it was. */
-  async _replacing(make) {
+  /** Use the rows that `make` returns. After an error, the table stays as it was, which `ending` may say. */
+  async _replacing(make, ending = ".") {
     this.fail("");
     this.element.setAttribute("aria-busy", "true");
     try {
@@ -321,7 +321,7 @@ class TableField {
       this._draw();
       announce(`${this._rows.length} rows`);
     } catch (error) {
-      this.fail(error.message);
+      this.fail(error.message.replace(/\.$/, ending));
     }
     this.element.setAttribute("aria-busy", "false");
     this._changed();
