@@ -17,7 +17,7 @@ InferstreamError
     NotFound
         Gone, ModelNotFound
     WorkerLost
-        NeverStarted (dataplane/workers), Suspected (dataplane/workers)
+        NeverStarted (dataplane/workers), Suspected (dataplane/workers), WorkerRestarting
     InferenceFailed
         InvalidOutput
     CallFailed
@@ -254,6 +254,10 @@ class WorkerLost(InferstreamError):
     """The worker process that ran the request has exited, or a front-end process does not respond."""
 
     code = Code.WORKER_LOST
+
+
+class WorkerRestarting(WorkerLost):
+    """No worker process runs the model at the moment, and one is being started."""
 
 
 class DeadlineExceeded(InferstreamError):

@@ -140,6 +140,11 @@ class Reply:
     def __init__(self, first: InferenceResponse | None) -> None:
         self.first = first
 
+    @staticmethod
+    def stream(first: InferenceResponse, rest: "Responses") -> "Reply":
+        """Return a stream of `first` and the responses of `rest`, for stages that read the inner stream."""
+        return StreamReply(first, rest)
+
     @property
     def parameters(self) -> Parameters | None:
         """The parameters of the first response, or None once it has been read."""

@@ -58,6 +58,8 @@ class Execution(Protocol):
     capabilities: Capabilities
     slots: Slots
     """The number of calls that may run concurrently."""
+    has_workers: bool
+    """Whether it runs in worker processes, and so not in this one."""
 
     @property
     def resident(self) -> "Resident | None":

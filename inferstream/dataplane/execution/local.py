@@ -57,7 +57,7 @@ class Local:
     """
 
     resident = None
-    is_restarting = False
+    is_restarting = has_workers = False
 
     def __init__(
         self,

@@ -79,6 +79,10 @@ class StagedModel(Protocol):
         """The outermost stage so far."""
 
     @property
+    def has_workers(self) -> bool:
+        """Whether the model runs in worker processes, and so not in this one."""
+
+    @property
     def at_retirement(self) -> tuple[Callable[[], None], ...]:
         """Callbacks that run after the model's last call and before it is unloaded."""
 
@@ -164,6 +168,10 @@ class Pipeline:
     @property
     def settings(self) -> "ModelSettings":
         return self.execution.settings
+
+    @property
+    def has_workers(self) -> bool:
+        return self.execution.has_workers
 
     def facet(self, kind: type[F]) -> F | None:
         """Return the facet of this type or of a subclass, or None."""

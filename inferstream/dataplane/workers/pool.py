@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
-from ...errors import InvalidRequest, WorkerLost
+from ...errors import InvalidRequest, WorkerLost, WorkerRestarting
 from ...handlers import HttpRequest, HttpResponse
 from ...processes.errors import OutOfMemory
 from ...processes.frames import UNENCODABLE
@@ -111,6 +111,7 @@ class Pool:
     """The innermost handler of a model in workers. It behaves like `Local`."""
 
     resident: "Resident | None" = None
+    has_workers = True
 
     def __init__(
         self, settings: ModelSettings, group: Group, instance: int, loaded: Loaded, limit: float | None
@@ -200,8 +201,8 @@ class Pool:
             )
         return known
 
-    def _no_worker_error(self) -> WorkerLost:
-        return WorkerLost(
+    def _no_worker_error(self) -> WorkerRestarting:
+        return WorkerRestarting(
             f"No worker process of model {self.settings.name} is running; one is being started."
         )
 

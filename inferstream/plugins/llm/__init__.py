@@ -1,6 +1,6 @@
 """Language models: engines, transformers, llama.cpp, OpenVINO, embeddings and pipelines."""
 
-from inferstream.ext import Artefact, Extension
+from inferstream.ext import Artefact, Extension, Position
 
 MOVED = (
     *("embeddings", "encoder_model", "encoders", "engine", "grammars", "huggingface", "huggingface_trust"),
@@ -30,6 +30,11 @@ extension = Extension(
             weights="*.safetensors",
         ),
     ),
+    facets={"failover": "inferstream.plugins.llm.failover:find_continuation"},
+    stages={
+        # Outside the limits, so that a stream gives its slot back before it continues.
+        "failover": Position("inferstream.plugins.llm.failover:add_failover", outside="limits"),
+    },
     modules={"huggingface": "inferstream.plugins.llm.mlserver_names"},
     moved={f"runtimes.{name}": f"inferstream.plugins.llm.{name}" for name in MOVED},
     runtimes={

@@ -2,22 +2,28 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 from uuid import uuid4
 
 from inferstream import Finished, StepModel, Token, Usage, request_context
 from inferstream.errors import InvalidRequest
 from inferstream.ext.runtimes import FrameworkModel
-from inferstream.types import InferenceRequest
+from inferstream.plugins.text.fields import field_error
+from inferstream.types import InferenceRequest, InferenceResponse
 
+from .failover_settings import FAILOVER_TIMEOUT, FailoverSettings
 from .grammars.forms import Forms
-from .requests import GenerationReader
-from .sampling import Restrictions, Sampling
+from .requests import GenerationReader, ReadRequest
+from .responses import RESUMED, build_response
+from .sampling import WRITTEN, Restrictions, Sampling
 from .spelling import Speller
 from .text_tensors import TEXT
 from .token_stream import ChosenToken, TokenStream
 
-TokenResult = Token | Finished | Exception | None
+Item = Token | InferenceResponse
+
+TokenResult = Item | Finished | Exception | None
 """Result of a step for one stream: a token, None if there is none yet, the end, or an error."""
 
 
@@ -41,6 +47,10 @@ class LanguageModel(FrameworkModel, StepModel):
     gives_logprobs = takes_token_ids = True
     separates_principals = True
 
+    continues_formats = True
+    """Whether a stream with a grammar or penalties can continue after tokens that another one has generated."""
+
+    _failover: FailoverSettings
     _engine: StreamEngine
     _forms: Forms
     _reader: GenerationReader
@@ -65,7 +75,10 @@ class LanguageModel(FrameworkModel, StepModel):
         """Set the inputs, the outputs and the description of the loaded model."""
         self.inputs = self.inputs or self._reader.inputs()
         self.outputs = self.outputs or [TEXT]
-        self._description = self._reader.describe(architecture)
+        self._description = description = self._reader.describe(architecture)
+        if self._failover.failover != "off":
+            seconds = {FAILOVER_TIMEOUT: self._failover.failover_timeout}
+            self._description = replace(description, parameters={**description.parameters, **seconds})
 
     def admit(self, request: InferenceRequest) -> TokenStream:
         context = request_context()
@@ -83,10 +96,32 @@ class LanguageModel(FrameworkModel, StepModel):
             stream.salt = uuid4().hex  # unique, so the whole prompt is computed
         if sampling.temperature > 0:
             stream.generator = self._generator(sampling)
+        if read.written:
+            self._resume(stream, read)
         if form is not None:
             self._forms.begin(stream, form, read.beginning.name)
         self._engine.add(stream)
         return stream
+
+    def _resume(self, stream: TokenStream, read: ReadRequest) -> None:
+        """Continue after the tokens in a request. Raises InvalidRequest if the rest would differ."""
+        sampling, failover = read.sampling, self._failover.failover
+        sampled = sampling.temperature > 0 and sampling.seed is None
+        if failover == "off" or (sampled and failover != "always"):
+            needed = "always" if sampled else "greedy"
+            raise field_error(
+                WRITTEN, f"{WRITTEN} is not taken for this request, unless failover is {needed}"
+            )
+        penalties = sampling.presence_penalty or sampling.frequency_penalty
+        if not self.continues_formats and (read.beginning.form is not None or penalties):
+            raise field_error(WRITTEN, f"{WRITTEN} is not taken with a format or penalties")
+        stream.resume(read.written)
+        stream.opening, stream.scores, stream.announces = "", None, sampled
+        if stream.generator is not None:
+            self._skip_draws(stream.generator, len(read.written))
+
+    def _skip_draws(self, generator: Any, count: int) -> None:
+        """Advance a random generator by the draws of `count` tokens, if the library permits it."""
 
     def step(self, states: Sequence[TokenStream]) -> Sequence[TokenResult]:
         # Leave out streams whose grammar is not ready or is invalid.
@@ -138,10 +173,13 @@ class LanguageModel(FrameworkModel, StepModel):
             if state.scores is not None:
                 scores, state.scores = [(state.tokens[0], None, None), *state.scores], None
                 token.prompt_logprobs = self._speller.spell_prompt(scores)
-        if not over:
-            if state.written == 1:
-                token.usage = Usage(state.prompt_length)
-            return token
-        token.finish_reason = "stop" if complete else "length"
-        token.usage = Usage(state.prompt_length, state.written)
-        return Finished(token)
+        if over:
+            token.finish_reason = "stop" if complete else "length"
+            token.usage = Usage(state.prompt_length, state.written)
+        elif state.written == 1:
+            token.usage = Usage(state.prompt_length)
+        item: Item = token
+        if state.announces:
+            state.announces = False
+            item = build_response(self.name, self.version, self.outputs[0], token, {RESUMED: True})
+        return Finished(item) if over else item

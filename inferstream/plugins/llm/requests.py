@@ -16,7 +16,7 @@ from inferstream.types import InferenceRequest, MetadataTensor
 
 from .grammars.beginnings import Beginning, Beginnings
 from .prompts import PromptReader
-from .sampling import Sampling, read_sampling
+from .sampling import WRITTEN, Sampling, read_sampling, read_tokens
 
 CONTEXT = 5
 """Number of prompt tokens that are decoded together with the first token."""
@@ -35,6 +35,8 @@ class ReadRequest:
     """Maximum number of tokens of prompt and output together."""
     skips_special: bool
     """Whether special tokens are left out of the text."""
+    written: list[int] = field(default_factory=list)
+    """Tokens of the output that already exist."""
 
     def create_detokenizer(self, decode: Callable[..., str]) -> Detokenizer:
         """Create a detokenizer. `decode` takes token IDs, and whether to skip special tokens."""
@@ -96,4 +98,15 @@ class GenerationReader:
         marked = has_special_tokens(self.calls, self.prompts.reasoning, tools is not None, chat)
         skips = sampling.skip_special_tokens and not marked
         limit = min(len(prompt) + most, self.context)
-        return ReadRequest(prompt, sampling, beginning, opening, limit, skips)
+        written = given.get(WRITTEN)
+        tokens = [] if written is None else self._read_written(written, limit - len(prompt), single)
+        return ReadRequest(prompt, sampling, beginning, opening, limit, skips, tokens)
+
+    def _read_written(self, value: object, room: int, single: bool) -> list[int]:
+        """Return the tokens of the output that exist. `room` is the maximum length of the output."""
+        if single:
+            raise field_error(WRITTEN, f"{WRITTEN} is taken for a stream only")
+        tokens = read_tokens(WRITTEN, value, self.vocabulary, self.context)
+        if len(tokens) >= room:
+            raise field_error(WRITTEN, f"{WRITTEN} leaves no room for more tokens")
+        return tokens

@@ -19,7 +19,10 @@ OF_SERVER = frozenset(
 ) | {"sequence_id", "sequence_start", "sequence_end", "triton_enable_empty_final_response"}
 """Parameters for the server, independent of the model."""
 
-OF_CHATS = frozenset(("tool_choice", "parallel_tool_calls", TOKEN_IDS))
+WRITTEN = "written_token_ids"
+"""Output tokens that already exist, which the rest follows."""
+
+OF_CHATS = frozenset(("tool_choice", "parallel_tool_calls", TOKEN_IDS, WRITTEN))
 """Parameters that are read together with the prompt."""
 
 RULED_OUT = -1e9

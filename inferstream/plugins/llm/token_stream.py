@@ -1,6 +1,6 @@
 """State of a stream: its tokens, cache row and sampling."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any, NamedTuple
 
@@ -56,6 +56,8 @@ class TokenStream:
     """Number of tokens to read before the next one is generated: the prompt, or everything after a restart."""
     number: int = 0
     """Order of arrival."""
+    announces: bool = False
+    """Whether the next response says that the stream continues with other random numbers."""
 
     def __post_init__(self, single: bool) -> None:
         self.prompt_length = self.to_read = len(self.tokens)
@@ -69,6 +71,13 @@ class TokenStream:
     @property
     def written(self) -> int:
         return len(self.tokens) - self.prompt_length
+
+    def resume(self, written: Sequence[int]) -> None:
+        """Continue after tokens that an earlier stream has generated. Call it before the first step."""
+        self.tokens += written
+        self.to_read = len(self.tokens)
+        for token in written:
+            self.detokenizer.add(token)
 
     def restart(self) -> None:
         """Take the stream out of the cache. It reads its tokens again before it continues."""

@@ -14,10 +14,10 @@ from inferstream.plugins.text.template import find_formats
 from inferstream.types import InferenceRequest, InferenceResponse
 
 from ..requests import GenerationReader
+from ..responses import CACHED_TOKENS, RESUMED, build_response
 from ..sampling import Sampling, read_sampling
 from ..text_tensors import TEXT
 from ..tokenizer_prompts import Prompts
-from .responses import CACHED_TOKENS, RESUMED, build_response
 from .settings import CONNECT_SECONDS, EngineSettings
 from .tokenizer import FastTokenizer, read_archive, read_folder
 

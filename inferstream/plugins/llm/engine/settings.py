@@ -3,9 +3,9 @@
 import re
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
-Failover = Literal["off", "greedy", "always"]
+from ..failover_settings import FailoverSettings
 
 TARGET = re.compile(r"unix:\S+|[^\s:/]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 
@@ -13,7 +13,7 @@ CONNECT_SECONDS = 10.0
 """Seconds that an engine that is already running may take to answer."""
 
 
-class EngineSettings(BaseModel):
+class EngineSettings(FailoverSettings):
     """The schema of `parameters.extra`."""
 
     model_config = ConfigDict(extra="forbid")
@@ -38,11 +38,6 @@ class EngineSettings(BaseModel):
     """Jinja template to use instead of the template of the tokenizer."""
     lora: str | None = None
     """Name of a LoRA adapter that the engine has loaded, with the protocol `vllm.inference`."""
-    failover: Failover = "greedy"
-    """Streams to continue after the loss of an engine: `greedy` for requests that are greedy or have a seed,
-    `always` for sampled ones too, or `off`."""
-    failover_timeout: float = Field(30.0, ge=0)
-    """Seconds that a stream waits for an engine after the loss of its own."""
     max_context: int | None = Field(None, ge=2)
     """Maximum number of tokens of prompt and completion together, up to the limit of the engine."""
     max_tokens: int | None = Field(None, ge=1)

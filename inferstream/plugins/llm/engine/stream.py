@@ -7,20 +7,17 @@ from inferstream import RequestContext, Token, Usage
 from inferstream.errors import ModelError, WorkerLost
 from inferstream.ext.telemetry import get_logger
 
+from ..failover_settings import MAX_MOVES, Failover
 from ..requests import ReadRequest
 from ..spelling import TokenizerSpeller
 from .engines import Engines
 from .protocols.base import EngineFailed, EngineLost, EngineMessage, EngineProtocol
 from .rpc.call import RpcCall
 from .rpc.status import RpcError
-from .settings import Failover
 from .target import EngineTarget, translate_error
 from .tokenizer import FastTokenizer
 
 logger = get_logger("runtimes")
-
-MAX_MOVES = 2
-"""Maximum number of engines that may be lost during a request, because the request may be the cause."""
 
 
 class Policy:

@@ -42,6 +42,8 @@ class Forms:
             name = self._names.pop(stream)
             if (error := future.exception()) is None:
                 stream.writing = self._grammars.restrict(future.result(), name)
+                for token in stream.tokens[stream.prompt_length :]:  # of a stream that continues
+                    stream.writing.add_token(token)
             else:
                 failed[stream] = error
         return failed

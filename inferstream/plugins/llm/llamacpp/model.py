@@ -60,7 +60,7 @@ class LlamaCppModel(LanguageModel):
     _context: int
 
     async def load(self) -> bool:
-        settings = self._validate_settings(LlamaSettings)
+        self._failover = settings = self._validate_settings(LlamaSettings)
         path = self._find_file(Path(await self._source(None, ("model.gguf",))))
         await asyncio.to_thread(self._open, path, settings)
         return True
@@ -126,6 +126,9 @@ class LlamaCppModel(LanguageModel):
 
     def _generator(self, sampling: Sampling) -> np.random.Generator:
         return np.random.default_rng(None if sampling.seed is None else sampling.seed % 2**64)
+
+    def _skip_draws(self, generator: np.random.Generator, count: int) -> None:
+        generator.random(count)
 
     def _build_grammar_tokenizer(self) -> Any:
         from llguidance.llamacpp import lltokenizer_from_vocab

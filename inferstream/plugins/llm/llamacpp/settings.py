@@ -1,9 +1,11 @@
 """Settings of the llama.cpp runtime, in `parameters.extra` of a model."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from ..failover_settings import FailoverSettings
 
 
-class LlamaSettings(BaseModel):
+class LlamaSettings(FailoverSettings):
     """The schema of `parameters.extra`. Unknown names are errors, because they are probably typos."""
 
     model_config = ConfigDict(extra="forbid")

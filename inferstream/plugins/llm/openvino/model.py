@@ -37,7 +37,7 @@ BLOCK = 32
 class OpenVino(LanguageModel):
     """A folder with `openvino_model.xml`, or a GGUF file. Up to `max_active` streams advance together."""
 
-    separates_principals = False
+    separates_principals = continues_formats = False
     permitted_call = PermittedCall(
         "ContinuousBatchingPipeline", frozenset([".gguf"]), frozenset(["max_context", "max_tokens"])
     )
@@ -45,7 +45,7 @@ class OpenVino(LanguageModel):
     _vocabulary: OpenVinoVocabulary
 
     async def load(self) -> bool:
-        settings = self._validate_settings(OpenVinoSettings)
+        self._failover = settings = self._validate_settings(OpenVinoSettings)
         path = self._find_model(Path(await self._source(None, (NETWORK, "model.gguf"))))
         await asyncio.to_thread(self._open, path, settings)
         return True

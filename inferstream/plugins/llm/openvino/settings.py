@@ -2,10 +2,12 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from ..failover_settings import FailoverSettings
 
 
-class OpenVinoSettings(BaseModel):
+class OpenVinoSettings(FailoverSettings):
     """The schema of `parameters.extra`. Unknown names are errors, because they are probably typos."""
 
     model_config = ConfigDict(extra="forbid")

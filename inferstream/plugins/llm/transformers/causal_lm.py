@@ -37,7 +37,7 @@ class CausalLM(LanguageModel):
     )
 
     async def load(self) -> bool:
-        settings = self._validate_settings(LanguageSettings)
+        self._failover = settings = self._validate_settings(LanguageSettings)
         source = await self._source(settings.pretrained_model)
         await asyncio.to_thread(self._open, source, settings)
         return True
@@ -98,6 +98,11 @@ class CausalLM(LanguageModel):
         else:
             generator.manual_seed(sampling.seed)
         return generator
+
+    def _skip_draws(self, generator: Any, count: int) -> None:
+        alike = self._torch.ones(self._reader.vocabulary, device=self._device)
+        for _ in range(count):
+            self._torch.multinomial(alike, 1, generator=generator)
 
 
 def _describe_error(error: Exception, path: Path) -> str:

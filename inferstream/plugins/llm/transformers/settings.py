@@ -2,12 +2,14 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from ..failover_settings import FailoverSettings
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 
-class LanguageSettings(BaseModel):
+class LanguageSettings(FailoverSettings):
     """The schema of `parameters.extra`. Unknown names are errors, because they are probably typos."""
 
     model_config = ConfigDict(extra="forbid")

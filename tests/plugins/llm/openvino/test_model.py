@@ -71,6 +71,28 @@ def test_seeded_text_is_reproducible(client: InProcess, runner: asyncio.Runner) 
     assert found[0] == found[1] != found[2]
 
 
+def test_stream_continues_after_written_tokens(client: InProcess, runner: asyncio.Runner) -> None:
+    options: dict[str, Any] = {"temperature": 0, "max_tokens": 20}
+    whole = runner.run(stream(client, {"prompt": "Once upon a time"}, **options))
+    tokens = [parameters_of(each)["token_id"] for each in whole]
+    for count in (1, 12):
+        written = json.dumps(tokens[:count])
+        rest = runner.run(
+            stream(client, {"prompt": "Once upon a time"}, **options, written_token_ids=written)
+        )
+        assert text_of(rest) == text_of(whole[count:])
+        assert parameters_of(rest[-1]) == parameters_of(whole[-1])
+    form = {"type": "json_schema", "schema": {"type": "boolean"}}
+    inputs = {"prompt": "Once", "response_format": form}
+    for refused in ({"presence_penalty": 1.0}, {"temperature": 1.0}, {"frequency_penalty": 1.0}):
+        with pytest.raises(InvalidRequest, match="written_token_ids is not taken"):
+            runner.run(
+                stream(client, {"prompt": "Once"}, **{**options, **refused, "written_token_ids": "[5]"})
+            )
+    with pytest.raises(InvalidRequest, match="written_token_ids is not taken with a format"):
+        runner.run(stream(client, inputs, **options, written_token_ids="[5]"))
+
+
 def test_unseeded_texts_differ(client: InProcess, runner: asyncio.Runner) -> None:
     found = {
         runner.run(generate(client, {"prompt": "Once"}, temperature=1.5, max_tokens=12)) for _ in range(3)

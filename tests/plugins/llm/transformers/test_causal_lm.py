@@ -121,6 +121,31 @@ def test_seeded_text_equals_generate(
     assert tokens_of(found) == alone.tokens("one two", 30, 11, **{"top_k": 0, **options})
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"temperature": 1.3, "seed": 11, "top_k": 9},
+        {"presence_penalty": 1.5, "frequency_penalty": 0.7, "repetition_penalty": 1.3},
+        {"temperature": 1.0, "seed": 3, "logprobs": True},
+    ],
+)
+def test_stream_continues_after_written_tokens(
+    client: InProcess, runner: asyncio.Runner, options: dict[str, Any]
+) -> None:
+    options = {"max_tokens": 30, "ignore_eos": True, **options}
+    whole = runner.run(stream(client, "one two", **options))
+    assert len(whole) == 30
+    for count in (1, 13, 29):
+        written = json.dumps(tokens_of(whole)[:count])
+        rest = runner.run(stream(client, "one two", written_token_ids=written, **options))
+        assert tokens_of(rest) == tokens_of(whole)[count:]
+        assert text_of(rest) == text_of(whole[count:])
+        last, expected = dict(rest[-1].parameters.items()), dict(whole[-1].parameters.items())
+        assert last.pop("logprob", 0) == pytest.approx(expected.pop("logprob", 0), rel=1e-3)
+        assert last == expected
+
+
 def test_unseeded_texts_differ(client: InProcess, runner: asyncio.Runner) -> None:
     texts = {text_of(runner.run(stream(client, "one", temperature=1.5, max_tokens=20))) for _ in range(3)}
     assert len(texts) == 3

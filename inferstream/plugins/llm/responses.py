@@ -8,7 +8,7 @@ from inferstream import Token
 from inferstream.types import InferenceResponse, MetadataTensor, Parameters, ResponseOutput, TensorData
 
 RESUMED = "resumed"
-"""Parameter: true if the text continues at another engine with other random numbers."""
+"""Parameter: true if the stream continues at another engine or worker with other random numbers."""
 
 CACHED_TOKENS = "cached_tokens"
 """Parameter: the number of prompt tokens that the engine had in its cache."""
