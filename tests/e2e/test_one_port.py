@@ -12,7 +12,6 @@ import pytest
 import tritonclient.grpc
 import tritonclient.http
 from httpx_sse import aconnect_sse
-from websockets.sync.client import connect
 
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.certificates import Authority
@@ -92,8 +91,7 @@ def _ask_by_other_protocols(encrypted: OnePort) -> None:
     with encrypted.http() as client:
         answer = client.post("/v2/models/echo/infer", json=fp32([1.5]))
         assert (answer.http_version, answer.status_code) == ("HTTP/1.1", 200)
-    url = f"{encrypted.url.replace('https', 'wss')}/v2/models/streaming/stream"
-    with connect(url, ssl=encrypted.trust()) as socket:
+    with encrypted.websocket("/v2/models/streaming/stream") as socket:
         socket.send(json.dumps(text(parameters={"items": 1})))
         assert json.loads(socket.recv(timeout=20))["outputs"][0]["data"] == ["item 0"]
 

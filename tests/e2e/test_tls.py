@@ -1,5 +1,6 @@
 """TLS on every port: what works in plain works encrypted, and nobody else gets in."""
 
+import asyncio
 import json
 import os
 import socket
@@ -7,12 +8,13 @@ import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Self
 
 import grpc
 import httpx
 import pytest
 from httpx_sse import connect_sse
-from websockets.sync.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
@@ -30,6 +32,40 @@ class Who(MLModel):
     async def predict(self, payload):
         return ",".join(payload.parameters.headers.identities)
 '''
+
+
+class Line:
+    """A WebSocket over TLS, in one thread.
+
+    The synchronous client of the library reads and writes in two, and OpenSSL loses data if they do so at once.
+    """
+
+    def __init__(self, url: str, trust: ssl.SSLContext) -> None:
+        self._runner = asyncio.Runner()
+        self._socket = self._runner.run(self._connect(url, trust))
+
+    async def _connect(self, url: str, trust: ssl.SSLContext) -> ClientConnection:
+        return await connect(url, ssl=trust)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self._runner.close()
+
+    def send(self, message: str) -> None:
+        self._runner.run(self._socket.send(message))
+
+    def recv(self, timeout: float) -> str | bytes:
+        return self._runner.run(asyncio.wait_for(self._socket.recv(), timeout))
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        self._runner.run(self._socket.close(code, reason))
+
+    @property
+    def close_code(self) -> int | None:
+        return self._socket.close_code
 
 
 class Encrypted:
@@ -55,6 +91,9 @@ class Encrypted:
         if self.client is not None:
             context.load_cert_chain(self.client["ssl_certfile"], self.client["ssl_keyfile"])
         return context
+
+    def websocket(self, path: str) -> Line:
+        return Line(self.url.replace("https", "wss") + path, self.trust())
 
     def http(self, client: dict[str, str] | None = None) -> httpx.Client:
         trust = self.trust()
@@ -146,15 +185,13 @@ def test_disconnect_ends_request(encrypted: Encrypted, way: str) -> None:
 
 
 def test_websockets(encrypted: Encrypted) -> None:
-    url = encrypted.url.replace("https", "wss") + "/v2/models/streaming/stream"
-    with connect(url, ssl=encrypted.trust()) as line:
+    with encrypted.websocket("/v2/models/streaming/stream") as line:
         line.send(json.dumps(text(id="1", parameters={"items": 2})))
         assert [json.loads(line.recv(10))["id"] for _ in range(3)] == ["1", "1", "1"]
 
 
 def test_websocket_closes_with_its_code(encrypted: Encrypted) -> None:
-    url = encrypted.url.replace("https", "wss") + "/v2/models/streaming/stream"
-    with connect(url, ssl=encrypted.trust()) as line:
+    with encrypted.websocket("/v2/models/streaming/stream") as line:
         line.close(4000, "enough")
     assert line.close_code == 4000
     assert "NotImplementedError" not in encrypted.running.text()
@@ -268,8 +305,7 @@ def test_certificate_owns_its_requests(mutual: Encrypted) -> None:
         assert stranger.delete("/v2/requests/tls-held").status_code == 404
         assert owner.delete(path, headers=last).status_code == 200
         eventually(lambda: mutual.running.noted("finally tls-held"))
-        url = mutual.url.replace("https", "wss") + "/v2/models/streaming/stream"
-        with connect(url, ssl=mutual.trust()) as line:
+        with mutual.websocket("/v2/models/streaming/stream") as line:
             line.send(json.dumps(text(id="tls-socket", parameters=endless)))
             line.recv(10)
             assert stranger.delete("/v2/requests/tls-socket").status_code == 404
