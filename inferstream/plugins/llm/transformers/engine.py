@@ -1,5 +1,6 @@
 """Continuous batching: advances all streams by a token per step, and reads prompts in chunks."""
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ class StepEngine:
         self._budget = budget
         self._device = model.device
         self._masks = Masks(model)
+        known = inspect.signature(model.forward).parameters
+        self._cache_argument = "cache" if "cache" in known else "past_key_values"  # until transformers 5.40
         self.cache = SharedCache()
         self.rows = Rows(self.cache, most, kept)
         self._waiting: list[TokenStream] = []
@@ -141,9 +144,9 @@ class StepEngine:
             input_ids=torch.tensor(tokens, device=device),
             attention_mask=self._masks.make(position, length),
             position_ids=position,
-            past_key_values=self.cache,
             use_cache=True,
             logits_to_keep=keep,
+            **{self._cache_argument: self.cache},
         )
         logits: torch.Tensor = output.logits
         return logits

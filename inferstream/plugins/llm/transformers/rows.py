@@ -46,7 +46,7 @@ class Rows:
     def assign(self, stream: TokenStream) -> None:
         """Assign a row to a stream, with the longest cached prefix of its prompt."""
         row = len(self.active)
-        self.reserve(stream.prompt_length, row + 1)
+        self.reserve(stream.to_read, row + 1)
         shared, source = self._longest_prefix(stream)
         if source > row:
             self._swap(source, row)

@@ -146,6 +146,16 @@ def test_stream_continues_after_written_tokens(
         assert last == expected
 
 
+async def test_first_stream_continues_after_written_tokens(folder: Path) -> None:
+    written = [index % 50 for index in range(180)]
+    async with run(str(folder)) as client:
+        rest = await stream(
+            client, "one", written_token_ids=json.dumps(written), ignore_eos=True, max_tokens=185
+        )
+    last = rest[-1].parameters
+    assert (len(rest), last.get("completion_tokens"), last.get("finish_reason")) == (5, 185, "length")
+
+
 def test_unseeded_texts_differ(client: InProcess, runner: asyncio.Runner) -> None:
     texts = {text_of(runner.run(stream(client, "one", temperature=1.5, max_tokens=20))) for _ in range(3)}
     assert len(texts) == 3

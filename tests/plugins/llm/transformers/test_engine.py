@@ -1,5 +1,6 @@
 """The shared cache and its schedule: companions change nothing, rows come back, prompts do not block."""
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -292,3 +293,18 @@ def test_models_without_shareable_cache_are_refused(model, monkeypatch: pytest.M
     monkeypatch.setattr(engine_module.Masks, "make", lambda self, positions, length: None)
     with pytest.raises(ValueError, match="over a shared cache"):
         loading.verify_shared_cache(model)
+
+
+def test_cache_is_passed_by_a_name_that_the_model_has(model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers 5.40 removes `past_key_values`."""
+    known = inspect.signature(model.forward).parameters
+    engine = StepEngine(model, 2, BUDGET, 0)
+    given: set[str] = set()
+
+    def call(**arguments: object) -> object:
+        given.update(arguments)
+        return model(**arguments)
+
+    monkeypatch.setattr(engine, "_model", call)
+    written(engine, made([1, 2]))
+    assert given <= known.keys()
