@@ -1,7 +1,7 @@
 """`LanguageModel`: the streams of a language model, whatever library computes the logits."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 from uuid import uuid4
@@ -34,7 +34,7 @@ class StreamEngine(Protocol):
 
     def remove(self, stream: TokenStream) -> None: ...
 
-    def step(self, streams: Sequence[TokenStream]) -> dict[TokenStream, ChosenToken]: ...
+    def step(self, streams: Sequence[TokenStream]) -> Mapping[TokenStream, ChosenToken | Exception]: ...
 
 
 class LanguageModel(FrameworkModel, StepModel):
@@ -144,7 +144,9 @@ class LanguageModel(FrameworkModel, StepModel):
             self._forms.close()
         return True
 
-    def _build_emission(self, state: TokenStream, choice: ChosenToken) -> TokenResult:
+    def _build_emission(self, state: TokenStream, choice: ChosenToken | Exception) -> TokenResult:
+        if isinstance(choice, Exception):
+            return choice
         sampling = state.sampling
         ended = choice.token in self._ends and not sampling.ignore_eos
         complete = ended = ended or choice.token in sampling.stop_token_ids

@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inferstream.ext.runtimes import TORCH_LOADING
 from inferstream.ext.telemetry import get_logger
@@ -18,6 +18,10 @@ from ..sampling import Sampling
 from ..spelling import TokenizerSpeller
 from ..tokenizer_prompts import Prompts
 from .settings import LanguageSettings
+
+if TYPE_CHECKING:
+    from .loading import Opened
+    from .paged import PagedEngine
 
 logger = get_logger("runtimes")
 
@@ -68,7 +72,14 @@ class CausalLM(LanguageModel):
         self._device = opened.model.device
         self._forms = Forms(Grammars(partial(loading.build_grammar_tokenizer, opened)))
         vocabulary = opened.model.config.get_text_config().vocab_size
-        self._reader = GenerationReader(
+        reader: type[GenerationReader] = GenerationReader
+        if settings.attention == "paged":
+            reader, self._engine = self._open_paged(opened, settings, budget)
+        else:
+            self._engine = engine.StepEngine(
+                opened.model, self.settings.max_active, budget, settings.prefix_tokens
+            )
+        self._reader = reader(
             prompts,
             calls,
             self._forms.usable,
@@ -77,10 +88,37 @@ class CausalLM(LanguageModel):
             opened.sampling,
             settings.max_tokens,
         )
-        self._engine = engine.StepEngine(
-            opened.model, self.settings.max_active, budget, settings.prefix_tokens
-        )
         self._describe(opened.model.config.model_type)
+
+    def _open_paged(
+        self, opened: "Opened", settings: LanguageSettings, budget: int
+    ) -> tuple[type[GenerationReader], "PagedEngine"]:
+        """Return the reader and the engine of paged attention. Raises ModelLoadFailed."""
+        try:
+            from . import paged
+        except ImportError as error:
+            raise self._build_load_error('attention "paged" needs transformers 5.24 or newer') from error
+        if (name := paged.find_unsupported(opened.sampling)) is not None:
+            raise self._build_load_error(
+                f'attention "paged" has no {name}, which is a default of the model; set sampling'
+            )
+        tokens = settings.cache_tokens
+        if tokens is not None or opened.model.device.type == "cpu":
+            tokens = max(opened.context, tokens or paged.CACHED_CONTEXTS * opened.context)
+        most, shares = self.settings.max_active, settings.share_prefixes
+        try:
+            engine = paged.PagedEngine(opened.model, most, budget, tokens, shares, opened.ends)
+        except Exception as error:  # any exception of the library
+            logger.error("model %s: paged attention", self.name, exc_info=error)
+            raise self._build_load_error(f'attention "paged": {_describe_error(error, Path())}') from error
+        return paged.PagedReader, engine
+
+    async def unload(self) -> bool:
+        close = getattr(getattr(self, "_engine", None), "close", None)
+        await super().unload()
+        if close is not None:
+            await asyncio.to_thread(close)
+        return True
 
     def _decode(self, tokens: list[int], skip: bool = True) -> str:
         text: str = self._tokenizer.decode(

@@ -48,7 +48,8 @@ def open_model(source: Path | str, settings: LanguageSettings, fixed: Mapping[st
     if settings.quantize is not None:
         quantize(model)
     model.to(device)
-    verify_shared_cache(model)
+    if settings.attention == "shared":
+        verify_shared_cache(model)
     limits = (settings.max_context, getattr(model.config.get_text_config(), "max_position_embeddings", None))
     known = [limit for limit in limits if limit]
     if not known:

@@ -33,6 +33,12 @@ class LanguageSettings(FailoverSettings):
     prefix_tokens: int = Field(4096, ge=0)
     """Maximum number of tokens of finished streams to keep in memory for prompts with the same prefix. Use 0
     to disable all reuse of prefixes."""
+    attention: Literal["shared", "paged"] = "shared"
+    """How streams advance together: `shared` for one cache that inferstream manages, or `paged` for the continuous
+    batching of transformers, which accepts fewer options."""
+    cache_tokens: int | None = Field(None, ge=1)
+    """Tokens of all streams in the cache of `paged`, at least the context. If null: a share of the free memory
+    of a GPU, or 4 contexts on a CPU."""
     share_prefixes: bool = False
     """Reuse prefixes across prompts of different clients, which can infer from response times that a prefix
     was used before."""
