@@ -137,7 +137,7 @@ def test_page_authenticates_with_key(tmp_path: Path, start: Callable[..., Runnin
     served = start(tmp_path / "app")
     page = visit(address(served, "open"))
     run(page)
-    assert page.locator(".error").inner_text().startswith("403 Forbidden\n")
+    assert page.locator(".error").inner_text().startswith("Error 403\n")
     page.get_by_role("button", name="Set a key").click()
     assert page.get_by_role("dialog").get_by_text("a key is wanted").is_visible()
     page.get_by_label("Value").fill("sesame")

@@ -179,6 +179,7 @@ def test_labels_and_probabilities_stand_by_row(
         "predict",
         "predict_proba leave",
         "predict_proba stay",
+        "predict_proba highest",
         "age",
         "balance",
         "city",
@@ -190,7 +191,7 @@ def test_labels_and_probabilities_stand_by_row(
         "each => each.map((cell) => cell.style.getPropertyValue('--share'))"
     )
     assert [
-        float(one) + float(other) for one, other in zip(shares[::2], shares[1::2], strict=True)
+        float(one) + float(other) for one, other in zip(shares[::3], shares[1::3], strict=True)
     ] == pytest.approx([1, 1])
     with page.expect_download() as download:
         page.get_by_role("button", name="Save as CSV").click()
@@ -301,7 +302,7 @@ BAD = {
         'Row 1 of rows.csv, column "active": "perhaps" is neither yes nor no.',
     ),
     "ragged": ("age,balance,city,active\n1,2,Oslo\n", "Row 1 of rows.csv has 3 cells, and the header has 4."),
-    "quotes": ('age,balance,city,active\n1,2,"Oslo,yes\n', "Row 2 of rows.csv has a broken quotation mark."),
+    "quotes": ('age,balance,city,active\n1,2,"Oslo,yes\n', "Row 1 of rows.csv has a broken quotation mark."),
     "no rows": ("age,balance,city,active\n", "rows.csv has a header and no rows."),
     "empty": ("", "rows.csv is empty."),
     "not text": ("\ufffd", "rows.csv is not UTF-8 text."),
@@ -319,9 +320,57 @@ def test_bad_file_is_one_sentence_and_changes_nothing(
     page = visit(address(tables, "churn"))
     text, said = BAD[kind]
     open_csv(page, text)
-    assert fault(page) == f"{said.removesuffix('.')}, so the table keeps its rows."
+    refused = f"{said.removesuffix('.')}, so rows.csv was not loaded. To run the rows that were there before, edit one."
+    assert fault(page) == refused
     assert page.locator(".sheet tbody tr").count() == 1
     assert cell(page, "city").input_value() == "Oslo"
+
+
+def test_refused_file_does_not_run_the_rows_before_it(tables: Running, visit: Callable[..., Any]) -> None:
+    page = visit(address(tables, "churn"))
+    open_csv(page, "age,balance,city,active\n1,2,Oslo,yes\n3,4,Rome,no\n")
+    run(page)
+    open_csv(page, "age,town\n1,Oslo\n", "other.csv")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_text("Nothing was sent. Correct the input first.").wait_for()
+    assert 'other.csv has no column "balance"' in fault(page)
+    cell(page, "age").fill("5")
+    assert fault(page) == ""
+    run(page)
+    assert page.get_by_role("region", name="Outputs by row").locator("tbody tr").count() == 2
+    cell(page, "age").fill("6")
+    assert page.locator(".card.result .note").inner_text() == "The input has changed since then"
+
+
+def test_outputs_are_sorted_by_any_column(tables: Running, visit: Callable[..., Any]) -> None:
+    page = visit(address(tables, "churn"))
+    rows = [(age, 300 - 2 * age, CITIES[age % 3], f"id{1000 - age}") for age in range(20, 140)]
+    open_csv(page, "age,balance,city,active,id\n" + "".join(f"{a},{b},{c},1,{d}\n" for a, b, c, d in rows))
+    page.get_by_role("checkbox", name="predict_proba").check()
+    run(page)
+    table = page.get_by_role("region", name="Outputs by row")
+    titles = headings(page, "Outputs by row")
+
+    def column(title: str) -> list[str]:
+        return table.locator(f"tbody tr > :nth-child({titles.index(title) + 1})").all_inner_texts()
+
+    def sort(title: str) -> str:
+        head = table.get_by_role("columnheader", name=title, exact=True)
+        head.get_by_role("button").press("Enter")
+        return head.get_attribute("aria-sort")
+
+    assert (sort("age"), sort("age")) == ("ascending", "descending")
+    shown = column("age")
+    assert shown == [str(age) for age in range(139, 139 - len(shown), -1)]
+    assert sort("id") == "ascending"
+    assert column("id")[0] == "id861"
+    [highest] = [title for title in titles if title.endswith("highest")]
+    assert sort(highest) == "ascending"
+    shares = [float(share) for share in column(highest)]
+    assert shares == sorted(shares)
+    assert sort("Row") == "ascending"
+    assert column("Row")[:3] == ["1", "2", "3"]
+    sound(page)
 
 
 def test_file_of_ten_thousand_rows_is_sent_and_saved_whole(
@@ -333,8 +382,8 @@ def test_file_of_ten_thousand_rows_is_sent_and_saved_whole(
     assert page.locator(".sheet tbody tr").count() == 100
     note = page.locator(".runner [role=status]").inner_text()
     assert note == (
-        "The first 100 of 10,000 rows. All of them are sent. "
-        "Not sent, because the model has no such column: id."
+        "The first 100 rows are shown, and all 10,000 are sent. "
+        "Loaded from rows.csv. Not sent, because the model has no such column: id."
     )
     page.get_by_text("without the other 9,980 rows").wait_for()
     run(page)

@@ -38,7 +38,8 @@ async function rowsOf(text, name, delimiter) {
     const end = (parsing, reason) => (reject(new Error(reason)), parsing.abort()); // which completes it
     const chunk = ({ data, errors }, parsing) => {
       const fault = errors.find(({ type }) => type === "Quotes");
-      if (fault) return end(parsing, `Row ${rows.length + fault.row + 1} of ${name} has a broken quotation mark.`);
+      // A file begins with its header, a block with its first row.
+      if (fault) return end(parsing, `Row ${rows.length + fault.row + (delimiter ? 1 : 0)} of ${name} has a broken quotation mark.`.replace("Row 0", "The header"));
       for (const row of data) rows.push(row);
       if (rows.length > MAX_ROWS + 1) return end(parsing, `${name} has more than ${MAX_ROWS.toLocaleString("en")} rows.`);
       parsing.pause();

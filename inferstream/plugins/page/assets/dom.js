@@ -4,14 +4,10 @@ const SVG = "http://www.w3.org/2000/svg";
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "indeterminate", "spellcheck"]);
 
 /** An element. Attributes that are null, undefined or false are left out; `onclick` and the like are listeners. */
-export function h(tag, attributes = {}, ...children) {
-  return filled(document.createElement(tag), attributes, children);
-}
+export const h = (tag, attributes = {}, ...children) => filled(document.createElement(tag), attributes, children);
 
 /** The same for SVG. */
-export function svg(tag, attributes = {}, ...children) {
-  return filled(document.createElementNS(SVG, tag), attributes, children);
-}
+export const svg = (tag, attributes = {}, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
 
 function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
@@ -109,9 +105,8 @@ export const head = (content, kind = null) => h("th", { scope: "col", class: kin
 export const unseenHead = (text) => head(h("span", { class: "unseen" }, text));
 
 /** A table that scrolls in its own region. */
-export function scrollTable(label, heads, body, kind = "", attributes = {}) {
-  return h("div", { class: `table ${kind}`, tabindex: 0, role: "region", "aria-label": label }, h("table", attributes, h("thead", {}, h("tr", {}, heads)), body));
-}
+export const scrollTable = (label, heads, body, kind = "", attributes = {}) =>
+  h("div", { class: `table ${kind}`, tabindex: 0, role: "region", "aria-label": label }, h("table", attributes, h("thead", {}, h("tr", {}, heads)), body));
 
 /** Download a file. */
 export function download(name, type, ...parts) {

@@ -26,7 +26,8 @@ class ServerPage extends HTMLElement {
   _bar(reference) {
     this._theme = h("button", { type: "button", class: "icon-button", onclick: () => this._turnTheme() }, icon("theme"));
     const key = h("button", { type: "button", class: "icon-button", "aria-label": "API key", title: "API key", onclick: () => this._askKey("") }, icon("key"));
-    const link = (href, text, here) => h("a", { href: ROOT + href, "aria-current": here ? "page" : null, onclick: (event) => this._openPage(event) }, text);
+    // The reference is another document, which has neither the key nor the form.
+    const link = (href, text, here) => h("a", { href: ROOT + href, target: reference === null && href === "/docs" ? "_blank" : null, "aria-current": here ? "page" : null, onclick: (event) => this._openPage(event) }, text);
     this._links = [link("/", "Models", reference === null), link("/?view=server", "Server", false), link("/docs", "API", reference !== null)];
     return h(
       "header",

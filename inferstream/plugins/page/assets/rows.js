@@ -1,6 +1,6 @@
 // Outputs by row: next to the rows that caused them, with class names, as bars, and as a CSV file.
 
-import { button, h, head, scrollTable, unseenHead } from "./dom.js";
+import { button, h, head, scrollTable } from "./dom.js";
 import { saveCsv } from "./csv.js";
 import { classesOf } from "./calls.js";
 import { cellText } from "./plots.js";
@@ -19,16 +19,35 @@ export function rowsView(data, model, { columns, rows, others }) {
   const names = [...others.names, ...columns.map(({ name }) => name)];
   const valuesOf = (row, at) => [...(others.rows[at] ?? []), ...row];
   const most = shownRows(parts.length + names.length);
-  const body = rows.slice(0, most).map((row, at) => {
-    const inputs = valuesOf(row, at).map((value) => h("td", { class: "input" }, cellText(value)));
+  const order = [...rows.keys()];
+  const body = h("tbody", {});
+  const draw = () => body.replaceChildren(...order.slice(0, most).map((at) => {
+    const inputs = valuesOf(rows[at], at).map((value) => h("td", { class: "input" }, String(value ?? "")));
     return h("tr", {}, h("th", { scope: "row" }, String(at + 1)), parts.map((part) => part.cell(at)), inputs);
-  });
-  const more = rows.length > most ? h("p", { class: "quiet" }, `The first ${most} of ${rows.length.toLocaleString("en")} rows are shown. The file has all.`) : null;
+  }));
+  /** Sort all rows by a column, and in the other direction the second time. */
+  function sort(title, valueAt) {
+    const turn = title.ariaSort === "ascending" ? -1 : 1;
+    for (const each of heads) each.ariaSort = null;
+    title.ariaSort = turn < 0 ? "descending" : "ascending";
+    order.sort((one, other) => turn * compare(keyOf(valueAt(one)), keyOf(valueAt(other))));
+    draw();
+  }
+  const more = rows.length > most ? h("p", { class: "help" }, `${most} of ${rows.length.toLocaleString("en")} rows are shown. Sorting and the file include all.`) : null;
   const fields = [...names, ...outputs.flatMap(({ titles }) => titles)];
   const save = () => saveCsv(`${model.name}.csv`, fields, rows, (row, at) => [...valuesOf(row, at), ...outputs.flatMap((output) => output.of(at))]);
-  const heads = [unseenHead("Row"), ...parts.map(({ title }) => head(title)), ...names.map((name) => head(name, "input"))];
-  return h("section", { class: "output" }, scrollTable("Outputs by row", heads, h("tbody", {}, body)), h("div", { class: "chips" }, button("Save as CSV", save), more));
+  const inputAt = (index) => (at) => (index < others.names.length ? others.rows[at]?.[index] : rows[at][index - others.names.length]);
+  const titles = [["Row", null, (at) => at], ...parts.map(({ title, valueAt }) => [title, null, valueAt]), ...names.map((name, index) => [name, "input", inputAt(index)])];
+  const heads = titles.map(([content, kind, valueAt]) => head(h("button", { type: "button", class: "sort", onclick: (event) => sort(event.currentTarget.parentElement, valueAt) }, content), kind));
+  draw();
+  return h("section", { class: "output" }, scrollTable("Outputs by row", heads, body), h("div", { class: "chips" }, button("Save as CSV", save), more));
 }
+
+/** A value to sort by. Cells of columns that the model does not have are text. */
+const keyOf = (value) => (typeof value === "string" && value.trim() && !Number.isNaN(Number(value)) ? Number(value) : (value ?? null));
+
+/** The order of two values. Missing ones come last. */
+const compare = (one, other) => (one === null) - (other === null) || (one > other) - (one < other);
 
 /** An output with its class names, the values `of` each row, and their titles in a CSV file. */
 function outputOf({ name, data, shape, parameters }, model) {
@@ -42,11 +61,15 @@ function outputOf({ name, data, shape, parameters }, model) {
 
 /** The columns of one output: each class, each value, or all of them in one. */
 function partsOf({ name, words, scored, width, of }) {
-  if (width === 1) return [{ title: name, cell: (row) => h("td", { class: "outcome" }, cellText(of(row)[0])) }];
-  if (scored && width > MAX_CLASSES) return [{ title: name, cell: (row) => h("td", {}, best(words, of(row))) }];
-  if (width > MAX_HEADS) return [{ title: name, cell: (row) => h("td", {}, JSON.stringify(of(row).slice(0, MAX_HEADS)).replace(/]$/, ", …]")) }];
+  const valueAt = (row) => of(row)[0];
+  const highest = (row) => Math.max(...of(row));
+  if (width === 1) return [{ title: name, valueAt, cell: (row) => h("td", { class: "outcome" }, cellText(valueAt(row))) }];
+  if (scored && width > MAX_CLASSES) return [{ title: name, valueAt: highest, cell: (row) => h("td", {}, best(words, of(row))) }];
+  if (width > MAX_HEADS) return [{ title: name, valueAt, cell: (row) => h("td", {}, JSON.stringify(of(row).slice(0, MAX_HEADS)).replace(/]$/, ", …]")) }];
   const cell = scored ? barCell : (value) => h("td", { class: "number" }, cellText(value));
-  return words.map((word, index) => ({ title: [h("span", { class: "kind" }, name, " "), word], cell: (row) => cell(of(row)[index]) }));
+  const part = (word, read) => ({ title: [h("span", { class: "kind" }, name, " "), word], valueAt: read, cell: (row) => cell(read(row)) });
+  const found = words.map((word, index) => part(word, (row) => of(row)[index]));
+  return scored ? [...found, part("highest", highest)] : found; // rows of low confidence sort to the top
 }
 
 const barCell = (value) => withShare(h("td", { class: "number share" }, value.toFixed(3)), value);

@@ -35,9 +35,13 @@ export class Runner {
   constructor(model, server, changed) {
     this._model = model;
     this._server = server;
-    this._changed = changed;
+    this._changed = () => {
+      if (this._note.dataset.state === "done") this._say("The input has changed since then", "");
+      changed();
+    };
     this._leaving = null;
-    this._table = tableOf(model, changed, () => this._forget("Run the model to see what it returns."));
+    this._note = h("p", { class: "note" });
+    this._table = tableOf(model, () => this._changed(), () => this._forget("Run the model to see what it returns."));
     this._takesRequest = model.inputs.length === 0 && !model.strict;
     const inputs = this._takesRequest ? [REQUEST] : model.inputs;
     this._fields = this._table ? [this._table] : inputs.map((tensor) => fieldOf(tensor));
@@ -48,7 +52,6 @@ export class Runner {
     this._streamed = h("input", { type: "checkbox", id: "as-stream", checked: true, onchange: changed });
     this._run = h("button", { type: "submit", class: "primary" }, icon("play"), "Run");
     this._stop = h("button", { type: "button", class: "stop", hidden: true, onclick: () => this.stop() }, icon("stop"), "Stop");
-    this._note = h("p", { class: "note" });
     this._keys = h("span", { class: "keys" });
     this._copy = copyButton(() => this._results.text, "this output");
     this._copy.hidden = true;

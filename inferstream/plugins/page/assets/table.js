@@ -35,7 +35,7 @@ class TableField {
     this._notice = "";
     this._shown = shownRows(columns.length);
     this._body = h("tbody", {});
-    this._more = h("p", { class: "quiet", role: "status" });
+    this._more = h("p", { class: "help", role: "status" });
     this._fault = h("p", { class: "fault", role: "alert", id: newId("fault") });
     this._file = h("input", { type: "file", accept: ".csv,.tsv,.txt,text/csv", class: "unseen", tabindex: -1, "aria-label": "CSV file", onchange: () => this._load(this._file.files[0]) });
     const heads = columns.map(({ name, kind, optional }) => head([name, " ", h("span", { class: "kind" }, optional ? `${kind}, optional` : kind)]));
@@ -66,6 +66,7 @@ class TableField {
 
   /** The values of the first `most` rows. Throws a WrongValue that names row and column. */
   async read(most) {
+    if (this._refused && most === Infinity) throw this._wrong(this._refused);
     const rows = this._rows.slice(0, most);
     if (rows.length === 0) throw this._wrong("The table has no rows.");
     return mapInTurns(rows, (row, at) => row.map((cell, index) => this._value(cell, at, index)));
@@ -107,6 +108,12 @@ class TableField {
     return cell === undefined || cell === null ? "" : String(cell);
   }
 
+  /** Remove the errors, also that of a file that was not loaded, when the user changes the table. */
+  _clear() {
+    this._refused = "";
+    this.fail("");
+  }
+
   fail(message, cell = null) {
     this._fault.textContent = message;
     for (const each of this._body.querySelectorAll("[aria-invalid]")) each.removeAttribute("aria-invalid");
@@ -144,7 +151,7 @@ class TableField {
   _count() {
     const hidden = this._rows.length > this._shown;
     const number = (value) => value.toLocaleString("en");
-    const rows = hidden ? `The first ${number(this._shown)} of ${number(this._rows.length)} rows. All of them are sent.` : "";
+    const rows = hidden ? `The first ${number(this._shown)} rows are shown, and all ${number(this._rows.length)} are sent.` : "";
     this._more.textContent = [rows, this._unseen(), this._notice].filter(Boolean).join(" ");
   }
 
@@ -192,7 +199,7 @@ class TableField {
   _edit(control) {
     const [at, index] = this._place(control);
     this._rows[at][index] = control.type === "checkbox" ? control.checked : control.value;
-    this.fail("");
+    this._clear();
     this._count();
   }
 
@@ -201,6 +208,7 @@ class TableField {
     const at = this._rows.length < this._shown ? this._rows.length : 0;
     this._rows.splice(at, 0, this.columns.map(exampleCell));
     this.others.rows.splice(at, 0, this.others.names.map(() => ""));
+    this._clear();
     this._draw();
     this._control(at, 0)?.focus();
     this._changed();
@@ -211,7 +219,7 @@ class TableField {
     this._rows = [this.columns.map(exampleCell)];
     this.others = { names: [], rows: [] };
     this._notice = "";
-    this.fail("");
+    this._clear();
     this._draw();
     this._replaced();
     this._changed();
@@ -221,7 +229,7 @@ class TableField {
   _remove(at) {
     this._rows.splice(at, 1);
     this.others.rows.splice(at, 1);
-    this.fail("");
+    this._clear();
     this._draw();
     (this._control(Math.min(at, this._rows.length - 1), 0) ?? this.element.querySelector("button.small")).focus();
     announce(`Row ${at + 1} removed`);
@@ -285,10 +293,10 @@ class TableField {
       const left = [...header.keys()].filter((place) => !places.includes(place));
       const names = left.map((place) => header[place]);
       this.others = { names, rows: rows.map((row) => left.map((place) => row[place])) };
-      this._notice = names.length ? `Not sent, because the model has no such column: ${names.slice(0, 8).join(", ")}${names.length > 8 ? ", …" : ""}.` : "";
+      this._notice = `Loaded from ${file.name}.${names.length ? ` Not sent, because the model has no such column: ${names.slice(0, 8).join(", ")}${names.length > 8 ? ", …" : ""}.` : ""}`;
       this._replaced();
       return found;
-    }, ", so the table keeps its rows.");
+    }, file.name);
   }
 
   /** The place of each column in the rows of a file, and these rows. The file of a matrix needs no header. */
@@ -312,16 +320,17 @@ class TableField {
     }
   }
 
-  /** Use the rows that `make` returns. After an error, the table stays as it was, which `ending` may say. */
-  async _replacing(make, ending = ".") {
-    this.fail("");
+  /** Use the rows that `make` returns. After an error, the table stays as it was. It does not run after that of a `file`. */
+  async _replacing(make, file = "") {
+    this._clear();
     this.element.setAttribute("aria-busy", "true");
     try {
       this._rows = await make();
       this._draw();
       announce(`${this._rows.length} rows`);
     } catch (error) {
-      this.fail(error.message.replace(/\.$/, ending));
+      this._refused = file && `${error.message.replace(/\.$/, "")}, so ${file} was not loaded. To run the rows that were there before, edit one.`;
+      this.fail(this._refused || error.message);
     }
     this.element.setAttribute("aria-busy", "false");
     this._changed();
