@@ -142,8 +142,9 @@ engine: $(STAMP) $(VLLM_STAMP)  ## vLLM on this machine's CPU behind every API: 
 bench-engine: $(LLM_STAMP)  ## front ends of one inference engine: CPU per token of this server, smg and vllm-router
 	$(LLM)/bin/python -m benchmarks.engine
 
-bench-language: $(MODELS_STAMP)  ## a real language model: tokens/s of 1 to 16 streams, first tokens, memory
+bench-language: $(MODELS_STAMP)  ## a real language model: tokens/s of 1 to 32 streams, first tokens, memory, next to other servers (WEIGHTS=FOLDER for those without GGUF)
 	HF_HUB_OFFLINE=1 $(MODELS)/bin/python -m benchmarks.language
+	HF_HUB_OFFLINE=1 $(MODELS)/bin/python -m benchmarks.language_servers $(if $(WEIGHTS),--weights $(WEIGHTS))
 
 $(RAY_STAMP): pyproject.toml
 	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)

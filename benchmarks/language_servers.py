@@ -99,6 +99,7 @@ def start_llama_server(uri: Path, weights: Path | None) -> Target | None:
     port, threads = free_port(), str(len(os.sched_getaffinity(0)))
     command = ["llama_cpp.server", "--model", str(uri), "--host", "127.0.0.1", "--port", str(port)]
     limits = ["--n_ctx", str(CONTEXT), "--n_threads", threads, "--n_threads_batch", threads]
+    limits += ["--interrupt_requests", "False"]  # by default, a new stream ends the one before it
     return _start("llama_cpp.server", [sys.executable, "-m", *command, *limits], {str(uri): port})
 
 
@@ -113,15 +114,16 @@ def start_transformers_server(uri: Path, weights: Path | None) -> Target | None:
     return _start("transformers serve", [*command, *options], {str(weights): port})
 
 
-def _start(name: str, command: list[str], ports: dict[str, int]) -> Target:
+def _start(name: str, command: list[str], ports: dict[str, int]) -> Target | None:
+    """The server, or None if it does not start."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     target = Target(name, subprocess.Popen(command, env=environment, **quiet), ports)
     try:
-        wait_for(*ports.values(), seconds=120)
-    except BaseException:
+        wait_for(*ports.values(), seconds=60)
+    except OSError:
         stop([target])
-        raise
+        return None
     return target
 
 
