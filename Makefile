@@ -337,7 +337,7 @@ protos: $(STAMP)  ## compile the gRPC protocol, requests, health, reflection, OR
 	done
 	$(BIN)/python -m grpc_tools.protoc -I $(ORCA) --include_imports \
 		--descriptor_set_out=$(ORCA)/orca.binpb xds/service/orca/v3/orca.proto
-	for name in vllm_engine vllm_inference; do \
+	for name in openengine vllm_engine vllm_inference; do \
 		$(BIN)/python -m grpc_tools.protoc -I $(ENGINE) --descriptor_set_out=$(ENGINE)/$$name.binpb $$name.proto; done
 	for proto in data/orca/v3/orca_load_report.proto service/orca/v3/orca_request.proto; do \
 		$(BIN)/python -m grpc_tools.protoc -I $(ORCA)/xds/$$(dirname $$proto) \

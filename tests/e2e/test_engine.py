@@ -186,12 +186,15 @@ def test_every_api_has_whole_text(served: Running, fake: Fake, api: str) -> None
     assert (asked["max_tokens"], asked["stream"]) == (100, True)
 
 
-@pytest.fixture(scope="module")
-def inference(tmp_path_factory: pytest.TempPathFactory, workers: int) -> Iterator[tuple[Fake, Running]]:
-    """An engine with the protocol vllm.inference, and a server in front of it."""
+@pytest.fixture(scope="module", params=["vllm.inference", "openengine"])
+def inference(
+    tmp_path_factory: pytest.TempPathFactory, workers: int, request: pytest.FixtureRequest
+) -> Iterator[tuple[Fake, Running]]:
+    """An engine with another protocol, which aborts requests, and a server in front of it."""
     folder = tmp_path_factory.mktemp("inference")
-    engine = Fake(folder, "--pace", "0.002", module="tests.fake_inference").start()
-    extra = {"protocol": "vllm.inference", "target": engine.address, "tokenizer": str(folder / "tokenizer")}
+    module = "tests.fake_inference" if request.param == "vllm.inference" else "tests.fake_openengine"
+    engine = Fake(folder, "--pace", "0.002", module=module).start()
+    extra = {"protocol": request.param, "target": engine.address, "tokenizer": str(folder / "tokenizer")}
     write_settings(folder / "models" / "llm", extra)
     running = Running(folder / "models", within=90, INFERSTREAM_PARALLEL_WORKERS=str(workers))
     yield engine, running

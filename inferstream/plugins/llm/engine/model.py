@@ -58,15 +58,17 @@ class Engine(FrameworkModel):
         settings = self._validate_settings(EngineSettings)
         await asyncio.to_thread(self._import_libraries)
         from . import engines, stream, target
-        from .protocols import base, vllm_engine, vllm_inference
+        from .protocols import base, openengine, vllm_engine, vllm_inference
 
         self._start_stream = stream.EngineStream
         self._policy = stream.Policy(self.name, settings.failover, settings.failover_timeout)
         process = self._build_process(settings)
-        kind = (
-            vllm_inference.VllmInference if settings.protocol == "vllm.inference" else vllm_engine.VllmEngine
-        )
-        self._protocol = protocol = kind(settings)
+        kinds: dict[str, type[EngineProtocol]] = {
+            "openengine": openengine.OpenEngine,
+            "vllm.grpc.engine": vllm_engine.VllmEngine,
+            "vllm.inference": vllm_inference.VllmInference,
+        }
+        self._protocol = protocol = kinds[settings.protocol](settings)
         targets = [target.EngineTarget(each, settings.connections, protocol) for each in settings.target]
         self._engines = engines.Engines(self.name, targets, process, self._report)
         limit = settings.start_timeout or (None if settings.command else CONNECT_SECONDS)
@@ -105,7 +107,7 @@ class Engine(FrameworkModel):
     async def predict(self, payload: InferenceRequest) -> Token | InferenceResponse:
         stream = await self._open(payload, streamed=False)
         try:
-            token = stream.take_whole(await stream.receive())
+            token = await stream.receive_whole()
         finally:
             stream.close()
         return self._respond(token, {CACHED_TOKENS: stream.cached_tokens}) if stream.cached_tokens else token

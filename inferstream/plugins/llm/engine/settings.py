@@ -18,8 +18,8 @@ class EngineSettings(FailoverSettings):
 
     model_config = ConfigDict(extra="forbid")
 
-    protocol: Literal["vllm.grpc.engine", "vllm.inference"] = "vllm.grpc.engine"
-    """Protocol of the engine: of `vllm serve --grpc`, or of vLLM's Rust front end."""
+    protocol: Literal["vllm.grpc.engine", "vllm.inference", "openengine"] = "vllm.grpc.engine"
+    """Protocol of the engine: of `vllm serve --grpc`, of vLLM's Rust front end, or OpenEngine."""
     target: list[str] = Field(min_length=1)
     """Address of the engine, `host:port` or `unix:/path`, or a list of addresses of engines with the same
     model."""
@@ -37,7 +37,7 @@ class EngineSettings(FailoverSettings):
     chat_template: str | None = None
     """Jinja template to use instead of the template of the tokenizer."""
     lora: str | None = None
-    """Name of a LoRA adapter that the engine has loaded, with the protocol `vllm.inference`."""
+    """Name of a LoRA adapter that the engine has loaded, with another protocol than `vllm.grpc.engine`."""
     max_context: int | None = Field(None, ge=2)
     """Maximum number of tokens of prompt and completion together, up to the limit of the engine."""
     max_tokens: int | None = Field(None, ge=1)
@@ -60,11 +60,11 @@ class EngineSettings(FailoverSettings):
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
-        if self.protocol == "vllm.inference" and self.tokenizer is None:
+        if self.protocol != "vllm.grpc.engine" and self.tokenizer is None:
             raise ValueError(
-                "engines with the protocol vllm.inference do not send a tokenizer; set tokenizer"
+                f"engines with the protocol {self.protocol} do not send a tokenizer; set tokenizer"
             )
-        if self.protocol != "vllm.inference" and self.lora is not None:
+        if self.protocol == "vllm.grpc.engine" and self.lora is not None:
             raise ValueError(f"the protocol {self.protocol} has no LoRA adapters")
         if self.command and len(self.target) > 1:
             raise ValueError("a command starts one engine, so target has to be a single address")

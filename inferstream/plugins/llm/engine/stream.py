@@ -66,6 +66,7 @@ class EngineStream:
         self._written: list[int] = []
         self._plain = not sampling.logprobs
         self._opening = read.opening
+        self._prompt_piece: EngineMessage | None = None
         self._prompt_logprobs = sampling.prompt_logprobs is not None
         self._last: Token | None = None
         """The last token, until the engine has reported the end."""
@@ -130,10 +131,22 @@ class EngineStream:
             reason,
         )
 
+    async def receive_whole(self) -> Token:
+        """Return the complete text of a response that is not streamed. Raises as `receive`."""
+        piece = await self.receive()
+        while self._protocol.streams_only and piece.finish_reason is None:
+            moves = self._moves
+            more = await self.receive()
+            begun = piece.tokens if moves == self._moves else ()  # another engine begins again
+            piece = more._replace(tokens=[*begun, *more.tokens])
+        return self.take_whole(piece)
+
     def take(self, piece: EngineMessage) -> list[Token]:
         """Return the tokens of a part of the text. The last one has the finish reason."""
         if self._last is not None and piece.tokens:  # the engine does not know this end
             return [self._end("stop", self.cached_tokens)]
+        if piece.prompt_logprobs and not piece.tokens:  # the prompt has a message of its own
+            self._prompt_piece = piece
         first = not self._written
         tokens: list[Token] = []
         for token in piece.tokens:
@@ -158,8 +171,9 @@ class EngineStream:
             self.cached_tokens = piece.cached_tokens
             if self._opening:
                 tokens[0].text, self._opening = f"{self._opening}{tokens[0].text!s}", ""
-            if self._prompt_logprobs and piece.prompt_logprobs:
-                tokens[0].prompt_logprobs = self._read_prompt(piece)
+            prompt = self._prompt_piece or piece
+            if self._prompt_logprobs and prompt.prompt_logprobs:
+                tokens[0].prompt_logprobs = self._read_prompt(prompt)
         if first or self.resumed:
             tokens[0].usage = Usage(len(self._read.prompt))
 

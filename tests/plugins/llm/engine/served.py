@@ -14,8 +14,13 @@ from inferstream.testing import InProcess, encode, run
 from inferstream.types import InferenceRequest, InferenceResponse
 from tests.fake_engine import FakeEngine, events, write_tokenizer
 from tests.fake_inference import FakeInference
+from tests.fake_openengine import FakeOpenEngine
 
-PROTOCOLS: dict[str, type[FakeEngine]] = {"vllm.grpc.engine": FakeEngine, "vllm.inference": FakeInference}
+PROTOCOLS: dict[str, type[FakeEngine]] = {
+    "vllm.grpc.engine": FakeEngine,
+    "vllm.inference": FakeInference,
+    "openengine": FakeOpenEngine,
+}
 
 
 @pytest.fixture(params=PROTOCOLS)
@@ -78,7 +83,7 @@ def text_of(responses: list[InferenceResponse]) -> str:
 
 def write_settings(folder: Path, extra: dict[str, Any], **settings: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    if current == "vllm.inference":
+    if current != "vllm.grpc.engine":
         extra = {"protocol": current, "tokenizer": str(folder.parents[1] / "tokenizer"), **extra}
     document = {"name": "llm", "implementation": "engine", "parameters": {"extra": extra}, **settings}
     (folder / "model-settings.json").write_text(json.dumps(document))

@@ -39,7 +39,7 @@ async def refusal(extra: dict[str, Any], **settings: Any) -> str:
         ({"target": "here"}, '"here" is neither host:port nor unix:/path'),
         ({"target": "http://here:80"}, '"http://here:80" is neither host:port nor unix:/path'),
         (
-            {"target": "a:1", "protocol": "openengine"},
+            {"target": "a:1", "protocol": "unknown"},
             "\"protocol\" in parameters.extra: Input should be 'vllm.grpc.engine'",
         ),
         (
@@ -53,6 +53,10 @@ async def refusal(extra: dict[str, Any], **settings: Any) -> str:
         (
             {"target": "a:1", "protocol": "vllm.inference"},
             "parameters.extra: engines with the protocol vllm.inference do not send a tokenizer; set tokenizer",
+        ),
+        (
+            {"target": "a:1", "protocol": "openengine"},
+            "parameters.extra: engines with the protocol openengine do not send a tokenizer; set tokenizer",
         ),
         ({"target": "a:1", "failover": "never"}, '"failover" in parameters.extra'),
         ({"target": ["a:1", "b:1"], "command": ["x"]}, "a command starts one engine"),

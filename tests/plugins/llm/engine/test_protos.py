@@ -96,7 +96,7 @@ def test_every_message_is_compared() -> None:
     assert {each.name for each in OURS.message_type} == {*THEIRS, "Empty", "TokenizerPart"}
 
 
-@pytest.mark.parametrize("name", ["vllm_engine", "vllm_inference"])
+@pytest.mark.parametrize("name", ["openengine", "vllm_engine", "vllm_inference"])
 def test_descriptors_match_proto_file(name: str, tmp_path: Path) -> None:
     pytest.importorskip("grpc_tools")
     out = tmp_path / "out.binpb"

@@ -29,17 +29,17 @@ async def test_streamed_text_is_complete(tmp_path: Path, size: int, protocol: st
         assert found[0].parameters.get("prompt_tokens") == len(served.asked["ids"])
         last = found[-1].parameters
         assert (last.get("finish_reason"), last.get("completion_tokens")) == ("stop", count)
-        assert last.get("cached_tokens") == (3 if protocol == "vllm.grpc.engine" else None)
+        assert last.get("cached_tokens") == (None if protocol == "vllm.inference" else 3)
         assert served.asked["stream"]
         await until(lambda: events(served.engine.control, "done"))
 
 
-async def test_single_response_has_whole_text(tmp_path: Path) -> None:
+async def test_single_response_has_whole_text(tmp_path: Path, protocol: str) -> None:
     async with serve(tmp_path) as served:
         whole = await served.client.infer("llm", request("one two", max_tokens=100))
         assert whole.outputs[0].data[0] == STORY
         assert whole.parameters.get("completion_tokens") == len(served.engine.story)
-        assert not served.asked["stream"]
+        assert served.asked["stream"] == (protocol == "openengine")
         cut = await served.client.infer("llm", request("one two", max_tokens=4))
         expected = load_tokenizer(served.engine.tokenizer).decode(served.engine.story[:4])
         assert (cut.outputs[0].data[0], cut.parameters.get("finish_reason")) == (expected, "length")
@@ -54,7 +54,7 @@ async def test_text_ends_within_limits(tmp_path: Path) -> None:
         assert served.asked["max_tokens"] == CONTEXT - len(served.asked["ids"])
 
 
-async def test_sampling_options_reach_engine(tmp_path: Path) -> None:
+async def test_sampling_options_reach_engine(tmp_path: Path, protocol: str) -> None:
     options: dict[str, Any] = {
         "temperature": 0.5,
         "top_p": 0.25,
@@ -70,9 +70,15 @@ async def test_sampling_options_reach_engine(tmp_path: Path) -> None:
         "stop_token_ids": [250],
     }
     async with serve(tmp_path) as served:
-        await served.stream(**options | {"stop_token_ids": "[250]", "logit_bias": '{"7": -100, "8": 2.5}'})
+        given = options | {"stop_token_ids": "[250]"}
+        biases = {"logit_bias": '{"7": -100, "8": 2.5}'}
+        if protocol == "openengine":
+            with pytest.raises(InvalidRequest, match="logit_bias is not taken: the protocol"):
+                await served.stream(**given, **biases)
+            biases = {}
+        await served.stream(**given, **biases)
         assert {name: served.asked[name] for name in options} == options
-        assert served.asked["logit_bias"] == {"7": -100.0, "8": 2.5}
+        assert served.asked.get("logit_bias") == ({"7": -100.0, "8": 2.5} if biases else None)
         for seed, expected in ((-1, 2**31 - 1), (2**40 + 5, 5)):
             await served.stream(seed=seed, max_tokens=1)
             assert served.asked["seed"] == expected
@@ -238,6 +244,6 @@ async def test_error_of_engine_ends_text(tmp_path: Path, protocol: str) -> None:
         served.control("reason", "error")
         with pytest.raises(
             ModelError,
-            match="failed on the request" if protocol == "vllm.grpc.engine" else "sent an incomplete text",
+            match="sent an incomplete text" if protocol == "vllm.inference" else "failed on the request",
         ):
             await served.stream()

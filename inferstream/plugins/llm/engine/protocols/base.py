@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
 
+from inferstream.errors import ModelError
+
 from ...requests import ReadRequest
 from ..rpc.channel import RpcMethod
 from ..settings import EngineSettings
@@ -79,6 +81,9 @@ class EngineProtocol(ABC):
     abort_path = ""
     """Path of the RPC that ends a request, for engines that continue after a call is cancelled."""
 
+    streams_only = False
+    """Whether responses that are not streamed consist of several messages, too."""
+
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
 
@@ -115,6 +120,13 @@ class EngineProtocol(ABC):
     def build_abort(self, identifier: str) -> Any:
         """Return the request of `abort_path`."""
         raise NotImplementedError
+
+    @staticmethod
+    def check_adapter(name: str, known: Sequence[str]) -> None:
+        """Raise ModelError unless the engine has loaded a LoRA adapter."""
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            raise ModelError(f'its engine has no LoRA adapter "{name}" (available: {listed})')
 
     async def read_tokenizer(self, client: EngineClient) -> tuple[bytes, str]:
         """Return the archive of tokenizer files, and its SHA-256 digest."""

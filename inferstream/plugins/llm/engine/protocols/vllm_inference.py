@@ -120,11 +120,7 @@ class VllmInference(EngineProtocol):
             raise ModelError("its engine does not accept token IDs")
         if (name := self._settings.lora) is not None:
             adapters = (await self._ask(client, "ListLoras", protos.Loras)).adapters
-            known = sorted(each.lora_name for each in adapters)
-            if name not in known:
-                raise ModelError(
-                    f'its engine has no LoRA adapter "{name}" (available: {", ".join(known) or "none"})'
-                )
+            self.check_adapter(name, [each.lora_name for each in adapters])
         return Facts(server.max_model_len, 0, model.model_id, (), {}, server.max_running_requests)
 
     def build_abort(self, identifier: str) -> Any:
