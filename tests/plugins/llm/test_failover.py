@@ -5,6 +5,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,11 @@ class Model(LlamaCppModel):
         return super().admit(request)
 """
 
-LENGTH = 120
-"""Tokens of a text, which takes two thirds of a second."""
+LENGTH = 200
+"""Tokens of a text, which takes more than a second."""
+
+LONG = 1500
+"""Tokens of a text that takes much longer than a kill."""
 
 GREEDY: dict[str, Any] = {"prompt": "once", "temperature": 0, "max_tokens": LENGTH}
 
@@ -130,8 +134,8 @@ def test_text_is_the_same_after_workers_were_killed(story: Running, options: dic
 
 
 def test_sampled_text_says_that_it_continues(story: Running) -> None:
-    items = events(story, {**GREEDY, "temperature": 1}, kills=1)
-    assert len(items) == LENGTH
+    items = events(story, {**GREEDY, "temperature": 1, "max_tokens": 2 * LENGTH}, kills=1)
+    assert len(items) == 2 * LENGTH
     assert [item["resumed"] for item in items if "resumed" in item] == [True]
 
 
@@ -169,23 +173,34 @@ def test_grpc_client_reads_a_text_that_continues(story: Running) -> None:
 
 
 def test_whole_text_is_generated_again(story: Running) -> None:
-    with httpx.Client(timeout=60) as client:
-        url = f"{story.url}/v2/models/story/generate"
-        expected = client.post(url, json=GREEDY).json()["text"]
-    from concurrent.futures import ThreadPoolExecutor
-
+    url, body = f"{story.url}/v2/models/story/generate", {**GREEDY, "max_tokens": 2 * LENGTH}
+    expected = httpx.post(url, json=body, timeout=60).json()["text"]
     calls = story.log.read_text().count("\n")
     with ThreadPoolExecutor(1) as threads:
-        answer = threads.submit(httpx.post, url, json=GREEDY, timeout=60)
+        answer = threads.submit(httpx.post, url, json=body, timeout=60)
         eventually(lambda: story.log.read_text().count("\n") > calls)
         kill_worker(story)
         assert answer.result().json()["text"] == expected
+    assert story.log.read_text().count("\n") == calls + 2
+
+
+def test_client_that_leaves_ends_a_stream_that_waits(start_story: Callable[..., Running]) -> None:
+    server = start_story(workers=1, failover_timeout=600)
+    url = f"{server.url}/v2/models/story/generate_stream"
+    body = {**GREEDY, "max_tokens": LONG}
+    with httpx.Client(timeout=60) as client, connect_sse(client, "POST", url, json=body) as source:
+        next(source.iter_sse())
+        (server.folder / "story" / "story.py").write_text("raise RuntimeError('it cannot load again')")
+        kill_worker(server)
+        eventually(lambda: "ended by SIGKILL" in server.text())
+        assert server.metric("inferstream_calls_in_progress", model="story", version="") == 1
+    eventually(lambda: server.metric("inferstream_calls_in_progress", model="story", version="") == 0)
 
 
 def test_text_that_loses_three_workers_fails(story: Running) -> None:
-    items = events(story, GREEDY, kills=3)
+    items = events(story, {**GREEDY, "max_tokens": LONG}, kills=3)
     assert "error" in items[-1]
-    assert 60 < len(items) < LENGTH
+    assert 60 < len(items) < LONG
 
 
 def test_text_waits_for_the_only_worker(start_story: Callable[..., Running]) -> None:
@@ -203,15 +218,15 @@ def test_text_that_would_differ_fails(
     start_story: Callable[..., Running], failover: str, options: dict[str, Any]
 ) -> None:
     server = start_story(failover=failover)
-    items = events(server, {**GREEDY, **options}, kills=1)
+    items = events(server, {**GREEDY, **options, "max_tokens": LONG}, kills=1)
     assert "error" in items[-1]
-    assert 20 < len(items) < LENGTH
+    assert 20 < len(items) < LONG
 
 
 def test_server_stops_while_a_text_waits_for_a_worker(start_story: Callable[..., Running]) -> None:
     server = start_story(workers=1, failover_timeout=600)
     url = f"{server.url}/v2/models/story/generate_stream"
-    body = {**GREEDY, "max_tokens": 1500}
+    body = {**GREEDY, "max_tokens": LONG}
     with httpx.Client(timeout=60) as client, connect_sse(client, "POST", url, json=body) as source:
         reader = source.iter_sse()
         next(reader)

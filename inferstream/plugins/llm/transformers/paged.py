@@ -144,7 +144,7 @@ class PagedEngine:
         self._came += 1
         sampling, name = stream.sampling, str(self._came)
         stops = {*sampling.stop_token_ids, *(() if sampling.ignore_eos else self._ends)}
-        self._manager.add_request(
+        accepted = self._manager.add_request(
             stream.tokens,
             name,
             stream.limit - len(stream.tokens),
@@ -154,7 +154,10 @@ class PagedEngine:
             top_k=(sampling.top_k or MAX_TOP_K) if sampling.temperature else 1,
             top_p=sampling.top_p,
         )
-        self._requests[stream], self._streams[name] = PagedRequest(name), stream
+        request = self._requests[stream] = PagedRequest(name)
+        self._streams[name] = stream
+        if accepted is None:
+            request.failure = "its thread is ending"
 
     def _receive(self, seconds: float) -> None:
         """Read the tokens that the library has generated, after at most this time."""
