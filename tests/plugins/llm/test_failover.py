@@ -189,7 +189,8 @@ def test_client_that_leaves_ends_a_stream_that_waits(start_story: Callable[..., 
     url = f"{server.url}/v2/models/story/generate_stream"
     body = {**GREEDY, "max_tokens": LONG}
     with httpx.Client(timeout=60) as client, connect_sse(client, "POST", url, json=body) as source:
-        next(source.iter_sse())
+        reader = source.iter_sse()
+        next(reader)
         (server.folder / "story" / "story.py").write_text("raise RuntimeError('it cannot load again')")
         kill_worker(server)
         eventually(lambda: "ended by SIGKILL" in server.text())
