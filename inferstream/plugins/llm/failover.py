@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from inferstream import ModelSettings
 from inferstream.errors import Abandoned, InferstreamError, WorkerLost, WorkerRestarting
 from inferstream.ext.calls import Call, Handler, Reply, StageContext, StagedModel
@@ -56,22 +58,15 @@ class WorkerFailover:
         except WorkerRestarting:
             raise
         except WorkerLost as error:
-            reply, moves = await self.call_again(call, [], 1, error)
+            reply, moves = await self.call_again(call, 1, error)
         if reply.single or reply.first is None:
             return reply
         return Reply.stream(reply.first, ContinuedStream(self, call, reply, reply.first, moves))
 
-    async def call_again(
-        self, call: Call, written: list[int], moves: int, loss: WorkerLost
-    ) -> tuple[Reply, int]:
-        """Return a reply that continues after the `written` tokens, and the number of lost workers.
-
-        Raises `loss` if no worker can continue.
-        """
+    async def call_again(self, call: Call, moves: int, loss: WorkerLost) -> tuple[Reply, int]:
+        """Return a reply from another worker, and the number of lost workers. Raises `loss` if none can reply."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._seconds
-        if written:
-            call.request = _add_written(call.request, written)
         while moves <= MAX_MOVES:
             try:
                 reply = await self._inner(call)
@@ -85,7 +80,7 @@ class WorkerFailover:
                 logger.info("model %s: a stream cannot continue: %s", self._model, refusal)
                 break
             else:
-                logger.info("model %s: a stream continues after %d tokens", self._model, len(written))
+                logger.info("model %s: a request continues in another worker", self._model)
                 return reply, moves
         raise loss
 
@@ -97,6 +92,7 @@ class ContinuedStream:
         self, failover: WorkerFailover, call: Call, reply: Reply, first: InferenceResponse, moves: int
     ) -> None:
         self._failover, self._call, self._reply, self._moves = failover, call, reply, moves
+        self._request = call.request
         self._responses: Any = None
         """The responses of the current worker, once its stream is open."""
         self._has_first = True
@@ -128,9 +124,8 @@ class ContinuedStream:
         if not self._known or self._moves >= MAX_MOVES:
             raise loss
         self._responses, self._has_first = None, False
-        self._reply, self._moves = await self._failover.call_again(
-            self._call, self._written, self._moves + 1, loss
-        )
+        self._call.request = _add_written(self._request, self._written)
+        self._reply, self._moves = await self._failover.call_again(self._call, self._moves + 1, loss)
 
     def _count(self, response: InferenceResponse) -> None:
         facts: Mapping[str, Any] = (response.parameters and response.parameters.model_extra) or {}
@@ -146,7 +141,9 @@ class ContinuedStream:
 
 
 def _add_written(request: InferenceRequest, written: list[int]) -> InferenceRequest:
-    """Return a copy of a request with the tokens so far."""
+    """Return a copy of a request with the tokens so far, after those that the client has sent."""
     given = request.parameters or Parameters.of()
-    extra = {**(given.model_extra or {}), WRITTEN: str(written)}
+    earlier = given.get(WRITTEN, [])
+    tokens = [*(orjson.loads(earlier) if isinstance(earlier, str) else earlier), *written]
+    extra = {**(given.model_extra or {}), WRITTEN: str(tokens)}
     return request.model_copy(update={"parameters": Parameters.of(extra, given.content_type, given.headers)})
