@@ -67,9 +67,10 @@ def test_call_that_waits_has_that_stage(timed: Running, tmp_path: Path, model: s
         eventually(lambda: timed.metric("inferstream_calls_in_progress", model=model) == 2)
         path.touch()
         found = [stages(each.result().headers["server-timing"]) for each in both]
-    first, second = sorted(found, key=len)
+    first, second = sorted(found, key=lambda each: stage in each)
     assert first.keys() == {"model", "write", "total"}
-    assert second.keys() == {stage, "model", "write", "total"}
+    # With an open gate, the model may take less than the clock shows.
+    assert second.keys() | {"model"} == {stage, "model", "write", "total"}
     for each in found:
         assert sum(each.values()) - each["total"] <= each["total"]
 

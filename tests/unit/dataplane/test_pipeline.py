@@ -113,8 +113,8 @@ def test_plugin_stages_have_fixed_positions() -> None:
     ours = [(plugin, plugin.load()) for plugin in plugins(JOINING).values() if plugin.ours]
     order = [plugin.name if plugin else stage.__name__ for plugin, stage in arrange(core, ours, "middleware")]
     assert " ".join(order) == (
-        "calling compute batching limits sequences timing caching shadowing validation cloudevents record "
-        "splitting middleware deadline regions live metrics access_log tracing show_errors"
+        "calling compute batching limits sequences failover timing caching shadowing validation cloudevents "
+        "record splitting middleware deadline regions live metrics access_log tracing show_errors"
     )
 
 

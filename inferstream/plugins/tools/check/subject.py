@@ -39,7 +39,10 @@ class SubjectFailed(Exception):
     def __init__(self, error: InferstreamError) -> None:
         self.error = error
         cause = error.__cause__
-        super().__init__(str(error) if cause is None else f"{type(cause).__name__}: {cause}")
+        reason = error if cause is None else cause
+        # An exception of a worker process has no traceback here, and its message names its class.
+        is_from_here = cause is not None and cause.__traceback__ is not None
+        super().__init__(f"{type(reason).__name__}: {reason}" if is_from_here else str(reason))
 
 
 @contextmanager
