@@ -89,7 +89,8 @@ def test_model_lists_contain_context_length(served: Running) -> None:
     info_of_tgi = httpx.get(f"{served.url}/info").json()
     assert (info_of_tgi["max_input_tokens"], info_of_tgi["max_total_tokens"]) == (2047, 2048)
     parameters = httpx.get(f"{served.url}/v2/models/tiny").json()["parameters"]
-    assert parameters == {"context_length": 2048, "architecture": info["general.architecture"]}
+    facts = {"context_length": 2048, "failover_timeout": 30.0}
+    assert parameters == {**facts, "architecture": info["general.architecture"]}
 
 
 def test_oversized_messages_are_counted(served: Running) -> None:
