@@ -73,7 +73,7 @@ def start_all(uri: Path, weights: Path | None, folder: Path) -> list[Target]:
                 print(f"{start.__name__} is left out: something that it needs is missing")
             else:
                 targets.append(target)
-    except BaseException:
+    except BaseException:  # also Ctrl+C, which must not leave servers behind
         stop(targets)
         raise
     return targets

@@ -51,7 +51,7 @@ class InProcess:
         """Return the response to `request`, or to a request with these inputs (see `encode`).
 
         Raises the error of the model or the server. The `__cause__` of an `InferenceFailed` is the exception
-        that the model raised.
+        that the model raised. If the model runs in a worker process, it is an exception with its text.
         """
         return await self.application.calls.infer(_call(model, request, inputs, headers))
 

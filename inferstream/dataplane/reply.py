@@ -142,7 +142,7 @@ class Reply:
 
     @staticmethod
     def stream(first: InferenceResponse, rest: "Responses") -> "Reply":
-        """Return a stream of `first` and the responses of `rest`, for stages that read the inner stream."""
+        """Return a stream of `first` and the responses of `rest`. Stages use it to replace an inner stream."""
         return StreamReply(first, rest)
 
     @property
@@ -334,11 +334,11 @@ class StreamReply(Reply):
             try:
                 if self._scope is not None and self._scope.over(error):
                     await self._end_by(self._scope)
+                if error is not raised:
+                    error.__cause__ = cause  # which watchers read
                 await self.aclose(error)
                 if error is raised and self._told is None:
                     raise
-                if error is not raised:
-                    error.__cause__ = cause
                 raise (error if self._told is None else self._told(error)) from error.__cause__
             finally:
                 # The tracebacks refer to this frame, and a cancelled task refers to its error. Both would be

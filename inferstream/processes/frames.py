@@ -112,9 +112,16 @@ def pack_failure(error: InferstreamError) -> Failure:
         own_status(error),
         error.detail if isinstance(error, InvalidRequest) else None,
         error.retry_after if isinstance(error, Overloaded | Refused) else None,
-        describe_cause(error),
+        _explain(error),
         dict(error.headers) if isinstance(error, Refused) else None,
     )
+
+
+def _explain(error: InferstreamError) -> str | None:
+    """Return the exception behind a failure of a model. For errors of clients, finding it costs too much."""
+    if error.code is Code.INTERNAL or isinstance(error.__cause__, RaisedElsewhere):
+        return describe_cause(error)
+    return None
 
 
 def unpack_failure(failure: Failure) -> InferstreamError:

@@ -1,8 +1,10 @@
 """The metrics of the live view, and the limits of a key."""
 
 import time
+from pathlib import Path
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 
@@ -11,6 +13,7 @@ from inferstream.ext.calls import Peers, ServerParts
 from inferstream.ext.telemetry import Meters
 from inferstream.plugins.page.live import Figures, LiveMetrics, ReadFigures
 from tests.asgi import Client, http, request
+from tests.serving import Running, fp32, write_model
 
 APP = App()
 
@@ -107,3 +110,53 @@ async def test_live_metrics_have_all_front_ends() -> None:
     [[own], found] = await live.read()
     assert own.model == ""
     assert found == other
+
+
+KINDS = """
+import inferstream
+
+
+class Single(inferstream.MLModel):
+    async def predict(self, payload):
+        raise ValueError("single is broken")
+
+
+class Blocking(inferstream.MLModel):
+    def predict(self, payload):
+        raise ValueError("blocking is broken")
+
+
+class Stream(inferstream.MLModel):
+    async def predict_stream(self, payloads):
+        async for payload in payloads:
+            yield "one"
+            raise ValueError("stream is broken")
+
+
+class Steps(inferstream.StepModel):
+    def admit(self, request):
+        return request
+
+    def step(self, states):
+        raise ValueError("steps is broken")
+"""
+
+
+def test_exception_of_each_kind_of_model_is_shown(workers: int, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    names = ("single", "blocking", "stream", "steps", "batched")
+    for name in names:
+        batch = {"max_batch_size": 2, "max_batch_time": 0.001} if name == "batched" else {}
+        kind = "Blocking" if name == "batched" else name.title()
+        write_model(folder, name, f"kinds.{kind}", KINDS, name=name, **batch)
+    running = Running(folder, INFERSTREAM_PARALLEL_WORKERS=str(workers))
+    try:
+        for name in names:
+            action = "infer_stream" if name in ("stream", "steps") else "infer"
+            running.infer(name, fp32([1.0]), action)
+        [process] = httpx.get(f"{running.url}/page/live").json()["processes"]
+        raised = {name: failure[2] for name, _, _, failure in process if failure}
+        expected = {name: f"ValueError: {name} is broken" for name in names[:-1]}
+        assert raised == {**expected, "batched": "ValueError: blocking is broken"}
+    finally:
+        assert running.stop() == 0, running.text()

@@ -82,7 +82,7 @@ class EngineProtocol(ABC):
     """Path of the RPC that ends a request, for engines that continue after a call is cancelled."""
 
     streams_only = False
-    """Whether responses that are not streamed consist of several messages, too."""
+    """Whether a response that is not streamed also consists of several messages."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
