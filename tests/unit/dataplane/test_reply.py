@@ -363,3 +363,40 @@ async def test_stream_ends_with_error_of_a_change() -> None:
     assert found == ["10", "11"]
     assert [str(error) for error in watched.ends] == ["two"]
     assert watched.source.finished
+
+
+class Passed:
+    """The responses of an inner reply after the first, as a stage passes them on."""
+
+    def __init__(self, inner: Reply) -> None:
+        self._inner = inner
+        self._open = False
+
+    async def __anext__(self) -> InferenceResponse:
+        if not self._open:
+            self._open = True
+            await self._inner.__aenter__()
+            await anext(aiter(self._inner))
+        return await anext(aiter(self._inner))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose(Abandoned())
+
+
+@pytest.mark.parametrize("read", [1, 2, 4])
+async def test_stage_replaces_a_stream(read: int) -> None:
+    """Both replies have watchers, which end once: as the inner stream ends, or with the reader that leaves."""
+    inner = Watched(Source(3))
+    ends: list[BaseException | None] = []
+    found = []
+    async with Reply.stream(response(0), Passed(inner.reply)).watch(AtEnd(ends.append)) as reply:
+        async for each in reply:
+            found.append(each.model_name)
+            if len(found) == read:
+                break
+    assert found == ["0", "1", "2"][:read]
+    assert inner.items == found
+    left = read < 4
+    assert [isinstance(each, Abandoned) for each in ends] == [left]
+    assert [isinstance(each, Abandoned) for each in inner.ends] == [left]
+    assert inner.source.finished or read == 1  # a generator that has not begun has no `finally` to run
